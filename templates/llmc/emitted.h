@@ -36,8 +36,8 @@ template <class T>
 LLMC_INLINE const T* data(const KernelContext& context, uint64_t offset) {
   return reinterpret_cast<const T*>(context.run->weights + offset);
 }
-/// Sets a result that is undefined, because an index was out of range, to NaN (floats) or 0 (other
-/// types). Its bits are the same on every target, and the caller gets NaN logits.
+/// Sets a result that is undefined, because an index was out of range, to NaN (float) or 0 (other
+/// types). The bits are then the same on every target, and logits computed from NaN are NaN.
 LLMC_INLINE void invalidate(float* values, size_t count) {
   for (size_t i = 0; i < count; ++i) values[i] = __builtin_nanf("");
 }
@@ -47,7 +47,7 @@ LLMC_INLINE void invalidate(T* values, size_t count) {
 }
 
 #if defined(LLMC_STAGE_TIMES)
-/// Reports the end of a stage of `part` to the profiler.
+/// Calls the stage hook at the end of a stage of `part`.
 LLMC_INLINE void finished(Part part) {
   if (llmc_stage_hook.end != nullptr) {
     llmc_stage_hook.end(llmc_stage_hook.user, static_cast<uint32_t>(part));

@@ -9,7 +9,7 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Results of NAME_run.
+/// Return values of NAME_run.
 enum Status : int {
   kDone = 0,
   kMissingPointer = 1,
@@ -18,7 +18,7 @@ enum Status : int {
   kOtherWeights = 4,
 };
 
-/// The caller's memory, the weights, the arena and the workers of one call.
+/// Arguments of one call: the caller's inputs and outputs, the weights, the arena and the workers.
 struct GraphCall {
   const void* const* inputs;
   void* const* outputs;
@@ -46,7 +46,7 @@ struct GraphCall {
   LLMC_INLINE KernelContext rows(uint32_t count) const { return {&run, count, work}; }
 };
 
-/// Returns whether none of the `count` pointers is null.
+/// Returns whether all `count` pointers are non-null. The array itself may be null if count is 0.
 LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   if (count == 0) return true;
   if (pointers == nullptr) return false;
@@ -55,8 +55,9 @@ LLMC_INLINE bool all_there(const void* const* pointers, size_t count) {
   return there;
 }
 
-/// Returns the weights in `file`, the content of NAME.weights.bin, at least a header; nullptr if it
-/// belongs to another model. `bytes` and `hash` are those of this model.
+/// Returns the weights in `file`, the content of NAME.weights.bin, or nullptr if its header does
+/// not match `bytes` and `hash`, the size and hash of this model's weights. `file` must be at least
+/// as large as the header.
 LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, uint64_t hash) {
   llmc_weights_header header;
   __builtin_memcpy(&header, file, sizeof header);
@@ -65,8 +66,8 @@ LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, ui
   return ours ? static_cast<const unsigned char*>(file) + sizeof header : nullptr;
 }
 
-/// Sets the workers of a call. `even` is the default for whether the cores are equally fast.
-/// Returns whether the options are valid.
+/// Sets the workers of a call. `even` is the target's default: whether the cores are equally fast.
+/// Returns false if the options are invalid.
 LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uint32_t threads_max,
                              bool even) {
   run.threads = 1;
@@ -83,7 +84,7 @@ LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uin
   return true;
 }
 
-/// Task that calls body(begin, end, worker) for ranges [begin, end) that together are 0 .. count-1.
+/// Task that calls body(begin, end, worker) for disjoint ranges [begin, end) that cover [0, count).
 template <class Body>
 struct RangeTask {
   const Body& body;

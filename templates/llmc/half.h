@@ -39,8 +39,8 @@ constexpr uint16_t f32_to_f16(float x) {
   }
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
   if (magnitude < 0x38800000u) {
-    // Below 2^-14 the unit in the last place is 2^-24, as for a float near 0.5, so the addition
-    // rounds correctly.
+    // Below 2^-14, the unit in the last place of an f16 is 2^-24, like that of a float in [0.5, 1),
+    // so the addition rounds correctly.
     const float shifted = bits_float(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (float_bits(shifted) - 0x3f000000u));
   }

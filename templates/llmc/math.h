@@ -16,8 +16,8 @@ LLMC_INLINE I32x8 round_to_i32(F32x8 x) {
   return bits(x + splat(kRoundingMagic)) - splat_i32(0x4b400000);
 }
 
-/// e^r for r = x - n ln 2, |r| <= 0.35, with integer n. r is computed with ln 2 in two parts. e^r =
-/// 1 + r + r^2 P(r), where P has degree 5 (Cephes, Moshier).
+/// Returns e^r for r = x - n ln 2 with an integer n and |r| <= 0.35. To keep r accurate, ln 2 is
+/// split into two constants. e^r = 1 + r + r^2 P(r), where P has degree 5 (Cephes, Moshier).
 template <class V>
 LLMC_INLINE V exp_reduced(V x, V n) {
   V r = fma(n, splat_to<V>(-0.693359375f), x);
@@ -31,11 +31,11 @@ LLMC_INLINE V exp_reduced(V x, V n) {
   return fma(p, r * r, r) + splat_to<V>(1.0f);
 }
 
-/// e^x. 0 below -104, +inf above 89; subnormal results are rounded once.
+/// e^x. It is 0 below -104 and +inf above 89. Subnormal results are rounded once.
 LLMC_INLINE F32x8 exp(F32x8 x) {
   const F32x8 shifted = fma(x, splat(1.44269504f), splat(kRoundingMagic));
   F32x8 p = exp_reduced(x, shifted - splat(kRoundingMagic));
-  // 2^n in two factors: n ranges from -150 to 129, more than one exponent field can represent.
+  // Multiply by 2^n in two factors: n is in -150..128, which exceeds the range of one exponent.
   const I32x8 whole = bits(shifted) - splat_i32(0x4b400000);
   const I32x8 half = shift_right_arithmetic<1>(whole);
   const I32x8 bias = splat_i32(127);
@@ -46,8 +46,8 @@ LLMC_INLINE F32x8 exp(F32x8 x) {
 }
 
 /// e^x for x <= 0, used by softmax. It is 0 below -87, where exp() is about 10^-38, so that one
-/// addition to the exponent field is sufficient for scaling. Reduction and polynomial are those of
-/// exp().
+/// addition to the exponent field is sufficient for scaling. Argument reduction and polynomial are
+/// the same as in exp().
 template <class V>
 LLMC_INLINE V exp_nonpositive(V x) {
   const V shifted = fma(x, splat_to<V>(1.44269504f), splat_to<V>(kRoundingMagic));
@@ -56,7 +56,7 @@ LLMC_INLINE V exp_nonpositive(V x) {
   return zero_below(x, -87.0f, add_exponent(p, shifted));
 }
 
-/// The same functions for one float.
+/// The same two functions for one float.
 LLMC_INLINE float exp(float x) {
   float lane[8];
   store(lane, exp(splat(x)));
@@ -88,8 +88,8 @@ LLMC_INLINE F32x8 absolute(F32x8 x) {
   return from_bits(bits(x) & splat_i32(0x7fffffff));
 }
 
-/// tanh x: an odd polynomial of degree 11 for |x| < 0.625 (Cephes, Moshier), otherwise 1 - 2 /
-/// (e^2|x| + 1) with the sign of x.
+/// tanh x: an odd polynomial of degree 11 for |x| < 0.625 (Cephes, Moshier), otherwise
+/// 1 - 2 / (e^(2|x|) + 1) with the sign of x.
 LLMC_INLINE F32x8 tanh(F32x8 x) {
   const F32x8 magnitude = absolute(x), square = x * x;
   F32x8 p = splat(-5.70498872745e-3f);
@@ -102,8 +102,8 @@ LLMC_INLINE F32x8 tanh(F32x8 x) {
   return select(less(magnitude, splat(0.625f)), small, with_sign_of(large, x));
 }
 
-/// erf x: an odd polynomial of degree 11 for |x| up to 475/512, otherwise 1 - e^P(|x|) with P of
-/// degree 7, and the sign of x.
+/// erf x: an odd polynomial of degree 11 for |x| <= 475/512, otherwise 1 - e^P(|x|) with the sign
+/// of x, where P has degree 7.
 LLMC_INLINE F32x8 erf(F32x8 x) {
   const F32x8 t = absolute(x), s = x * x;
   F32x8 p = fma(splat(-1.72853470e-5f), t, splat(3.83197126e-4f));
@@ -137,10 +137,11 @@ struct SinCos {
   float sin, cos;
 };
 
-/// sin and cos of |x| < 2^22, in double (add and multiply only), rounded once at the end. x = n
-/// pi/2 + r, where pi/2 is split into 33 bits, whose product with n is exact, and a remainder; then
-/// minimax polynomials of degree 9 and 8 on |r| <= pi/4 (those of FreeBSD's k_sinf.c, k_cosf.c).
-/// Larger x, infinities and NaN give NaN.
+/// Returns sin x and cos x for |x| < 2^22. Larger x, infinities and NaN give NaN. Computes in
+/// double, with additions and multiplications only, and rounds once at the end. x = n pi/2 + r,
+/// where pi/2 is split into its first 33 bits, whose product with n is exact, and the rest. The
+/// minimax polynomials for |r| <= pi/4 are those of FreeBSD's k_sinf.c and k_cosf.c, with degrees 9
+/// and 8.
 inline SinCos sincos(float x) {
   const double wide = static_cast<double>(x);
   if (!(wide < 4194304.0 && wide > -4194304.0))

@@ -2,16 +2,16 @@
 
 #include <stdint.h>
 
-/// Parts of a model by which `llmc bench --layers` reports the time of stages.
+/// Parts of a model. `llmc bench --layers` reports the time of stages by part.
 namespace llmc {
 
 /// The part to which a stage belongs. kQkv, kGateUp and kHead include the norm of their input.
-/// kRest is the embedding, the angles, and the core's work between stages.
+/// kRest is the embedding, the rotary angles, and the core's work between stages.
 enum class Part : uint32_t { kQkv, kAttention, kAttentionOut, kGateUp, kDown, kHead, kRest };
 inline constexpr uint32_t kParts = 7;
 
-/// The variable llmc_stage_hook of a model compiled with -DLLMC_STAGE_TIMES: `end`, unless null, is
-/// called on the session's thread at the end of every stage, with `user` and the stage's Part.
+/// Type of llmc_stage_hook, a variable of models compiled with -DLLMC_STAGE_TIMES. `end`, unless
+/// null, is called on the session's thread at the end of every stage, with `user` and the Part.
 struct StageHook {
   void (*end)(void* user, uint32_t part);
   void* user;

@@ -2,25 +2,25 @@
 
 #include "llmc/kernels.h"
 
-/// Measures the upper limit of prompt speed for `llmc bench`: only the multiply-adds in the tiles
-/// of products. Operands stay in registers and the L1 cache. Nothing is unpacked, scaled per
-/// superblock or stored.
+/// Loops for `llmc bench` that measure an upper bound of prompt speed. They execute only the
+/// multiply-adds in the tiles of products. Operands stay in registers and the L1 cache. Nothing is
+/// unpacked, scaled per superblock or stored.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Operands of one block: codes for every panel of a tile, and activations for every token.
+/// Operands of one block: codes for every panel of a tile, and activations of every token.
 struct alignas(64) PeakOperands {
   uint8_t codes[16 * kPanelRows * kBlock];
   int8_t activations[64 * kBlock];
 };
 
-/// Hides from the compiler that the operands never change.
+/// Makes the compiler assume that the operands have changed, so that it repeats the products.
 LLMC_INLINE void unknown_again(PeakOperands& operands) {
   __asm__ volatile("" : "+m"(operands) : : "memory");
 }
 
-/// Products of 4-bit codes. Each step processes one block of 32 k, with kMacs multiply-adds.
-/// result() combines all sums.
+/// Products of 4-bit codes. Each call of block() processes a block of 32 elements along K, with
+/// kMacs multiply-adds. result() combines all sums.
 struct NibblePeak {
   static constexpr uint64_t kMacs = kPanelTile * kTokenTile * kPanelRows * kBlock;
   I32x8 total[kPanelTile][kTokenTile];
@@ -46,7 +46,7 @@ struct NibblePeak {
   }
 };
 
-/// Products with exact panels.
+/// Products with exact panels of the first kind (kernels/product_q4_exact.h).
 template <class Exact>
 struct ExactPeak {
   static constexpr uint64_t kMacs = kTokenTile * kPanelRows * kBlock;
@@ -63,7 +63,7 @@ struct ExactPeak {
   }
 };
 
-/// Vectors of x86 dot products (simd/vnni_exact.h); only declared on other targets.
+/// Vectors of x86 dot products (simd/vnni_exact.h); declared but not defined on other targets.
 struct VnniVector;
 template <class V, size_t kTokens = V::kTileTokens>
 struct VnniPeak {
@@ -106,8 +106,8 @@ struct VnniPeak {
 };
 
 #if defined(__AMX_INT8__)
-/// Products with matrix tiles: 64 k of 32 rows by 32 tokens, with 4 tiles of 16 rows by 16 tokens
-/// in registers.
+/// Products with AMX tiles. Each call of block() multiplies 32 rows by 32 tokens over 64 elements
+/// along K. The sums are 4 tiles of 16 rows by 16 tokens.
 struct MatrixPeak {
   static constexpr uint64_t kMacs = 32 * 32 * 64;
 
@@ -147,7 +147,7 @@ struct MatrixPeak {
 };
 #endif
 
-/// Products of 8-bit codes, in tiles of one panel.
+/// Products of 8-bit codes with tiles of one panel.
 struct CodedPeak {
   static constexpr uint64_t kMacs = kByteTile * kPanelRows * kBlock;
   CodedSums<ExactPanels, CodedFormat{.bits = 8, .block = 32}, kByteTile, kSquareTiles> sums;
@@ -233,7 +233,7 @@ constexpr auto byte_peak() {
 }
 using BytePeak = decltype(byte_peak<VnniVector>());
 
-/// Calls block() `blocks` times. Returns the number of multiply-adds. Sets *result to a number that
+/// Calls block() `blocks` times. Returns the number of multiply-adds. Sets *result to a value that
 /// depends on them, so that the compiler cannot remove them.
 template <class Loop>
 LLMC_NOINLINE inline uint64_t peak(uint64_t blocks, int32_t* result) {

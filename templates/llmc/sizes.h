@@ -4,7 +4,7 @@
 #include "llmc/quant/table.h"
 #include "llmc/quant/weights.h"
 
-/// Functions for all sizes that kernels need. The planner calls them at run time, kernels in
+/// Functions for all memory sizes that kernels need. The planner calls them at run time, kernels in
 /// constant expressions. Sizes are in bytes, and multiples of 64 unless noted otherwise. `tokens`
 /// is the maximum number of tokens of a stage (the chunk), `threads` the maximum number of worker
 /// slots. The sizes are also sufficient for fewer tokens or threads.
@@ -17,29 +17,32 @@ inline namespace LLMC_ISA {
 constexpr size_t packed_rows(size_t n) {
   return round_up(n, kPanelRows);
 }
-/// Gate and up: 8 rows of gate, 8 of up, 8 of gate, …; each of the two padded to 8 rows.
+/// Gate and up: 8 rows of gate, 8 of up, 8 of gate, …; the rows of each are padded to a multiple
+/// of 8.
 constexpr size_t packed_gated_rows(size_t intermediate) {
   return 2 * round_up(intermediate, kPanelRows);
 }
-/// QKV: all q heads, then k heads, then v heads; each head's rows padded to 8.
+/// QKV: all q heads, then k heads, then v heads; each head's rows are padded to a multiple of 8.
 constexpr size_t packed_qkv_rows(size_t heads, size_t kv_heads, size_t head_dim) {
   return (heads + 2 * kv_heads) * round_up(head_dim, kPanelRows);
 }
 
 // ---- linear() ----
 
-/// Number of tokens processed per pass over a panel's weights.
+/// Maximum number of tokens processed per pass over a panel's weights (a strip).
 inline constexpr size_t kTokenStrip = 128;
-/// Number of panels computed before their results are stored.
+/// Number of adjacent panels that are computed before their results are stored.
 inline constexpr size_t kPanelGroup = 4;
-/// Number of streams from which the product of one token, or of few, reads weights concurrently.
+/// Number of weight streams that a product with few tokens reads concurrently, and maximum of
+/// kWeightStreams (simd/vec.h), the number for one token.
 inline constexpr size_t kStreams = 4;
-/// Maximum of kFewLimit over all targets, which bounds buffers of results.
+/// Upper bound of kFewLimit (simd/vec.h) on all targets, which determines the size of result
+/// buffers.
 inline constexpr size_t kFewRows = 16;
 
-/// Layout of a quantized activation of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or
-/// as in kernels/quantize.h), then sums of each pair of blocks i16 [pairs][tokens][2], then f32
-/// scales [superblocks][tokens].
+/// Layout of quantized activations of `tokens` rows: i8 codes [pairs of blocks][2][tokens][32] (or
+/// another layout, see kernels/quantize.h), then the sums of blocks i16 [pairs of
+/// blocks][tokens][2], then f32 scales [superblocks][tokens].
 constexpr size_t activation_code_bytes(size_t k, size_t tokens) {
   return round_up(round_up(block_count(k), 2) * tokens * kBlock, kAlignment);
 }
@@ -53,9 +56,10 @@ constexpr size_t quantized_bytes(size_t k, size_t tokens) {
   return activation_code_bytes(k, tokens) + activation_sum_bytes(k, tokens) +
          activation_scale_bytes(k, tokens);
 }
-/// Returns the size of the prepared input of linear(): quantized rows, or normalized float rows.
+/// Returns the size of the prepared input of linear() (quantized rows, or normalized float rows)
+/// and of a buffer for one row.
 constexpr size_t linear_input_bytes(WeightKind kind, size_t k, size_t tokens) {
-  return round_up(k * sizeof(float), kAlignment) +  // one row while it is normalized
+  return round_up(k * sizeof(float), kAlignment) +  // the buffer, used while a row is normalized
          (is_quantized(kind) ? quantized_bytes(k, tokens)
                              : tokens * round_up(k * sizeof(float), kAlignment));
 }
@@ -67,7 +71,7 @@ constexpr size_t qkv_unit_panels(size_t head_dim) {
   return ceil_div(head_dim, kPanelRows);
 }
 /// Returns the size of one worker's results before the epilogue: f32 [panels][strip][8], or
-/// [streams][unit][tokens][8] for few tokens.
+/// [streams][unit panels][tokens][8] for few tokens.
 constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t group = round_up(kPanelGroup > unit_panels ? kPanelGroup : unit_panels, unit_panels);
   const size_t strip = tokens < kTokenStrip ? tokens : kTokenStrip;
@@ -75,8 +79,9 @@ constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
   const size_t several = group * strip;
   return (several > few ? several : few) * kPanelRows * sizeof(float);
 }
-/// Returns the size of the work area of a linear() call. `unit_panels` is 1 for Store and AddTo,
-/// gated_unit_panels(), or qkv_unit_panels(head_dim).
+/// Returns the size of the work area of a linear() call. `unit_panels` is kUnitPanels of the
+/// epilogue (kernels/epilogue.h): gated_unit_panels() for Gated, qkv_unit_panels(head_dim) for the
+/// QKV epilogues, otherwise 1.
 constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t tokens,
                                    size_t threads) {
   // With one token, every worker prepares the input separately. With more, the input is prepared
@@ -87,18 +92,20 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
   return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
 }
 
-/// Number of rows that linear_windows() prepares at a time. Its work area is that of linear() for
-/// at most as many tokens.
+/// Maximum number of rows that linear_windows() prepares at a time. It needs the work area of
+/// linear() for min(rows, kWindowRows) tokens.
 inline constexpr size_t kWindowRows = 8 * kTokenStrip;
 
 // ---- expert_linear() ----
 
-/// Returns the distance between the prepared rows of an expert that has one row.
+/// Returns the size of the memory for one prepared row. An expert with n rows uses the memory of n
+/// rows, in the layout of linear()'s prepared input for n tokens.
 constexpr size_t expert_row_bytes(WeightKind kind, size_t k) {
   return is_quantized(kind) ? quantized_bytes(k, 1) : round_up(k * sizeof(float), kAlignment);
 }
-/// Returns the size of the order of `rows` rows: their numbers sorted by expert, for each expert
-/// that occurs its number and its first row, and a counter per expert, u32.
+/// Returns the size of the u32 arrays of an ExpertOrder (kernels/experts.h) of `rows` rows: row
+/// numbers sorted by expert, numbers and first rows of the experts that occur, and one counter per
+/// expert.
 constexpr size_t expert_order_bytes(size_t rows, size_t experts) {
   return round_up((rows + 3 * experts + 2) * sizeof(uint32_t), kAlignment);
 }
@@ -113,7 +120,7 @@ constexpr size_t expert_work_bytes(WeightKind kind, size_t k, size_t slots, size
 // ---- Rotary embedding ----
 
 /// Returns the size of the angle table of `tokens` tokens. Each row has rotary_dim / 2 cosines,
-/// then as many sines, f32.
+/// then rotary_dim / 2 sines, f32.
 constexpr size_t rope_table_bytes(size_t rotary_dim, size_t tokens) {
   return round_up(tokens * rotary_dim * sizeof(float), kAlignment);
 }
@@ -126,8 +133,8 @@ constexpr size_t kv_layer_bytes(size_t kv_heads, size_t head_dim, size_t block,
   return kv_key_bytes(formats.keys, kv_heads, head_dim, block) +
          kv_value_bytes(formats.values, kv_heads, head_dim, block);
 }
-/// Returns the size of a token in a saved state: keys and values of every layer, with their scales,
-/// without padding.
+/// Returns the size of a token in a saved state, not rounded up: keys and values of every layer,
+/// with their scales, without padding.
 constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                                 KvFormats formats = {}) {
   const size_t keys = head_dim * kv_number_bytes(formats.keys) +
@@ -136,12 +143,12 @@ constexpr size_t kv_token_bytes(size_t layers, size_t kv_heads, size_t head_dim,
                         (kv_has_scale(formats.values) ? sizeof(float) : 0);
   return layers * kv_heads * (keys + values);
 }
-/// Returns the size of the beginning of a block: token ids i32[block] and the sampler's states
+/// Returns the size of the first part of a block: token ids i32[block] and mirostat's states
 /// f32[block].
 constexpr size_t kv_tokens_bytes(size_t block) {
   return round_up(block * (sizeof(int32_t) + sizeof(float)), kAlignment);
 }
-/// Returns the size of a block: its tokens, then keys and values of every layer.
+/// Returns the size of a block: kv_tokens_bytes(), then keys and values of every layer.
 constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim, size_t block,
                                 KvFormats formats = {}) {
   return kv_tokens_bytes(block) + layers * kv_layer_bytes(kv_heads, head_dim, block, formats);
@@ -149,17 +156,18 @@ constexpr size_t kv_block_bytes(size_t layers, size_t kv_heads, size_t head_dim,
 
 // ---- attention() ----
 
-/// Number of tokens per softmax step, and per split of the cache. Both are aligned to position 0,
-/// so that the arithmetic of a query depends only on its position.
+/// Number of tokens per softmax step (tile), and per split of the cache. Both are aligned to
+/// position 0, so that the order of a query's arithmetic depends only on its position.
 inline constexpr size_t kAttentionTile = 64;
 inline constexpr size_t kAttentionSplit = 512;
-/// Number of query rows (tokens x heads of a group) per pass over K and V. With head_dim 64, a tile
-/// of K and V and the states of the rows fit an L1 cache of 48 KB.
+/// Number of query rows (tokens x query heads per KV head) per pass over K and V. With head_dim 64,
+/// a tile of K and V and the states of the rows fit in an L1 cache of 48 KB.
 inline constexpr size_t kAttentionRows = 24;
-/// Maximum number of new tokens for which the splits of the cache are distributed over the workers.
+/// Maximum number of tokens of a run for which the splits of the cache are distributed over the
+/// workers.
 inline constexpr size_t kSplitTokens = 4;
 
-/// Returns the size of a layer of the state of a source with at most `rows` rows.
+/// Returns the size of one layer of the state of an encoded source with at most `rows` rows.
 constexpr size_t source_layer_bytes(size_t kv_heads, size_t head_dim, size_t rows,
                                     KvFormats formats) {
   return kv_heads * ceil_div(rows, kAttentionTile) *
@@ -174,14 +182,14 @@ constexpr size_t attention_token_group(size_t heads, size_t kv_heads) {
   const size_t group = heads / kv_heads;
   return group >= kAttentionRows ? 1 : kAttentionRows / group;
 }
-/// Returns the size of a tile's keys and values as floats, which several rows use; 0 if the cache
-/// stores floats.
+/// Returns the size of the copy of a tile's keys and values as floats, which several rows share; 0
+/// if the cache stores floats.
 constexpr size_t attention_widened_bytes(size_t head_dim, KvFormats formats) {
   if (formats == KvFormats{}) return 0;
   return 2 * kAttentionTile * padded_dim(head_dim) * sizeof(float);
 }
-/// Returns the size of one worker's memory: two states, the scaled query and a tile of
-/// probabilities for each row, then a tile of the cache as floats.
+/// Returns the size of one worker's memory: for each row, two states, the scaled query and a tile
+/// of probabilities; then attention_widened_bytes().
 constexpr size_t attention_slot_bytes(size_t heads, size_t kv_heads, size_t head_dim,
                                       KvFormats formats = {}) {
   const size_t rows = attention_token_group(heads, kv_heads) * (heads / kv_heads);

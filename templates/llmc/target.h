@@ -1,8 +1,8 @@
 #pragma once
 
-/// Level 1, the reference, uses generic vectors and computes one result at a time. Level 2 uses the
-/// target's vectors and computes one result at a time. Level 3 uses tiles that fill registers and
-/// caches. All levels compute the same bits.
+/// Optimization level. Level 1, the reference, uses generic vectors without tiling. Level 2 uses
+/// the target's vectors without tiling. Level 3 adds tiles that fill registers and caches. All
+/// levels compute the same bits.
 #ifndef LLMC_OPT_LEVEL
 #define LLMC_OPT_LEVEL 3
 #endif
@@ -10,7 +10,7 @@
 #error "LLMC_OPT_LEVEL is 1, 2 or 3"
 #endif
 
-/// The target: the name of its header in llmc/simd/.
+/// The target, which is also the name of its header in llmc/simd/.
 #ifndef LLMC_TARGET
 #define LLMC_TARGET generic
 #endif
@@ -30,8 +30,9 @@
 #endif
 #endif
 
-/// Forces inlining, of a lambda with LLMC_INLINE_LAMBDA after its parameters. Not at -O0: there it
-/// gains nothing, and compiling takes up to four times as long.
+/// Force inlining of functions (LLMC_INLINE) and of lambdas (LLMC_INLINE_LAMBDA, which stands after
+/// the parameters). At -O0 they do not, because that would gain nothing and make compilation up to
+/// four times as slow.
 #ifdef __OPTIMIZE__
 #define LLMC_INLINE inline __attribute__((always_inline))
 #define LLMC_INLINE_LAMBDA __attribute__((always_inline))

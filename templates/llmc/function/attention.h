@@ -4,18 +4,19 @@
 #include "llmc/function/reduce.h"
 #include "llmc/math.h"
 
-/// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] by strides, v[T][W], y[S][W].
-/// With a softcap c, scores are replaced by c tanh(score / c) before the bias is added. Where
-/// `hidden` is not 0 it replaces the score, so that a hidden score has no effect even if it is huge
-/// or NaN. At largest 32 rows of scores are in memory at a time. Scores are accumulated over D and
-/// outputs over T in order, as in matmul.h. Exponentials are exp_nonpositive() (math.h).
+/// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] with any strides, v[T][W],
+/// y[S][W]. With a softcap c, scores are replaced by c tanh(score / c) before the bias is added.
+/// Where `hidden` is not 0, it replaces the score, so that a hidden score has no effect even if it
+/// is huge or NaN. At most 32 rows of scores are in memory at a time. Scores are accumulated over D
+/// and outputs over T in order, as in matmul.h. Exponentials are computed with exp_nonpositive()
+/// (math.h).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kAttentionRows = 32;
 
-/// Attention without and with a softcap.
+/// Rules of attention without and with a softcap.
 struct Uncapped {
   static constexpr bool kCapped = false;
 };
@@ -23,8 +24,8 @@ struct Capped {
   static constexpr bool kCapped = true;
 };
 
-/// Sizes and strides. `cap` is the softcap, used if scores are capped. `nan_is_zero`:
-/// probabilities that are NaN, always those of a whole row, are 0.
+/// Sizes and strides, in elements. `cap` is the softcap, used if scores are capped. `nan_is_zero`:
+/// NaN probabilities, which always fill a whole row, are replaced by 0.
 struct AttentionShape {
   int64_t queries, keys, depth, width;
   float scale, cap;
@@ -76,7 +77,7 @@ LLMC_INLINE float attention_exponentials(float* __restrict row, int64_t keys, fl
   return reduce_add(sum);
 }
 
-/// Replaces the products of one query by probabilities.
+/// Replaces the products of one query with the keys by probabilities.
 template <class Rule>
 LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bias,
                                          const float* hidden, const AttentionShape& s) {
@@ -98,7 +99,7 @@ LLMC_INLINE void attention_probabilities(float* __restrict row, const float* bia
   }
 }
 
-/// Computes `rows` queries, at largest kAttentionRows.
+/// Computes the results of `rows` queries, at most kAttentionRows.
 template <class Rule>
 LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const float* v,
                                          const float* bias, const float* hidden, float* y,
@@ -111,8 +112,9 @@ LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const f
   product_of_floats(scores, s.keys, v, s.v_row, y, rows, s.keys, s.width);
 }
 
-/// Computes the queries [begin, end) of all matrices of the batch. Without a bias or a mask, its
-/// pointer is not read and its strides are 0.
+/// Computes the results of queries [begin, end), counted over all matrices of the batch. Without a
+/// bias or mask, its pointer is not read and its strides must be 0. `scores` is
+/// f32[kAttentionRows][keys], and `panel` f32[depth][16].
 template <class T, class Rule = Uncapped, class Batch, class Q, class K, class V, class B, class H>
 inline void attention(const T* q, const T* k, const T* v, const T* bias, const T* hidden, T* y,
                       T* scores, T* panel, int64_t begin, int64_t end, int64_t queries,

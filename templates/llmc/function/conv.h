@@ -3,27 +3,28 @@
 #include "llmc/function/matmul.h"
 
 /// Convolution without padding (ir::Conv) of a strided x with w[groups][rows][depth], where depth =
-/// channels x taps, to a row-major y[batch][groups][rows][positions]. Each element is accumulated
-/// over its depth in order, starting with 0: y = fma(w[r][k], x[k at the position], y).
+/// channels x taps, to a row-major y[batch][groups][rows][positions]. Each element of y is
+/// accumulated over the depth in order, starting with 0: y = fma(w[r][k], x[k at the position], y).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
-/// Positions that are computed together: `kConvPanels` panels of 16, each from a copy of their
-/// elements of x, [kDepthTile][16].
+/// Number of positions that are computed together: kConvPanels panels of 16 positions. The elements
+/// of x for a panel are copied to [kDepthTile][16].
 inline constexpr int64_t kConvPanels = 4;
 inline constexpr int64_t kConvPositions = kConvPanels * kPanelColumns;
 
-/// Up to eight successive positions: their number `lanes`, their offsets `at` in x, of which the
-/// last is repeated, and `y`, the index of the first one in the block. If `adjacent`, only at[0] is
-/// set: eight elements from it on can be read, and the first `lanes` are those of the positions.
+/// Up to eight successive positions of a block. `lanes` is their number, and `y` the index of the
+/// first one in the block. `at` are their offsets in x; unused lanes repeat the last one. If
+/// `adjacent` is set, only at[0] is set: eight elements from there on can be read, of which the
+/// first `lanes` belong to the positions.
 struct ConvVector {
   int64_t at[8], y, lanes;
   bool adjacent;
 };
 
-/// Strides of x are in elements. The lists have one number for each spatial dim: positions, taps,
-/// and the distances in x between two positions and between two taps.
+/// Shape of a convolution. Strides of x are in elements. The lists have one number for each spatial
+/// dim: positions, taps, and the distances in x between adjacent positions and adjacent taps.
 template <class Positions, class Taps, class Steps, class TapSteps>
 struct ConvShape {
   int64_t groups, channels, rows, depth, x_batch, x_channel;
@@ -37,7 +38,7 @@ struct ConvShape {
     for (size_t d = 0; d < Positions::count; ++d) count *= positions.values[d];
     return count;
   }
-  /// A position and its offset in x.
+  /// The indices of a position and its offset in x.
   struct Cursor {
     int64_t index[Positions::count], offset;
   };
@@ -50,7 +51,7 @@ struct ConvShape {
     }
     return c;
   }
-  /// Advances by positions that are all in one row.
+  /// Advances by `count` positions, at most to the beginning of the next row.
   LLMC_INLINE void advance(Cursor& c, int64_t count) const {
     size_t d = Positions::count - 1;
     c.index[d] += count;
@@ -62,8 +63,9 @@ struct ConvShape {
       c.offset += steps.values[d];
     }
   }
-  /// Sets the offsets in x of 64 positions from `first` on. Those after the last position repeat
-  /// it. adjacent[i] is whether the eight offsets from 8 i on are consecutive.
+  /// Sets the offsets in x of `count` positions from `first` on. The remaining ones of the 64
+  /// offsets repeat the last one. adjacent[i] is whether the eight offsets from 8 i on are
+  /// consecutive.
   void find_positions(int64_t first, int64_t count, int64_t* at, bool* adjacent) const {
     Cursor cursor = at_position(first);
     for (int64_t i = 0; i < kConvPositions; ++i) {
@@ -76,10 +78,11 @@ struct ConvShape {
         if (at[i + j] != at[i] + j) adjacent[i / 8] = false;
     }
   }
-  /// Divides the `count` positions from `first` on into vectors, and returns their number, at most
-  /// `kConvPositions`. If the positions of a row are adjacent in x, a vector has positions of only
-  /// one row, because one load is faster than copies of single elements, even if some of its lanes
-  /// are unused. `after` elements after those of the positions may be read.
+  /// Divides the `count` positions from `first` on into vectors, and returns the number of vectors,
+  /// at most kConvPositions. If the positions of a row are adjacent in x, a vector contains only
+  /// positions of one row, because one load is faster than copies of single elements, even if some
+  /// of its lanes are unused. `after` is the number of elements after those of all positions that
+  /// may be read.
   int64_t find_vectors(int64_t first, int64_t count, int64_t after, ConvVector* vectors) const {
     constexpr size_t kLast = Positions::count - 1;
     int64_t last = after;
@@ -107,7 +110,8 @@ struct ConvShape {
     }
     return used;
   }
-  /// Calls f(i, offset in x) for the `count` elements of the depth from `first` on; i begins at 0.
+  /// Calls f(i, offset in x) for `count` elements of the depth from `first` on; i begins at 0. The
+  /// offset is relative to the position.
   template <class F>
   LLMC_INLINE void for_each_tap(int64_t first, int64_t count, F&& f) const {
     constexpr size_t kLast = Taps::count - 1;
@@ -134,7 +138,7 @@ struct ConvShape {
   }
 };
 
-/// Returns the elements of x at eight offsets.
+/// Returns the elements of x at the eight offsets `at`; if `adjacent`, those from at[0] on.
 LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacent) {
   if (adjacent) return load(x + at[0]);
   float lane[8];
@@ -142,10 +146,11 @@ LLMC_INLINE F32x8 load_positions(const float* x, const int64_t* at, bool adjacen
   return load(lane);
 }
 
-/// Calls f(x, w, y, first position, number of positions, number of rows, positions of a row) for
-/// blocks of up to 64 positions and up to `block_rows` rows; w and y are those of the first row, y
-/// of the first position. [begin, end) counts the positions of each group of `block_rows` rows
-/// once, ordered by batch, group, rows and positions.
+/// Calls f(x, w, y, first position, number of positions, number of rows, distance between rows of
+/// y) for blocks of up to 64 positions and up to `block_rows` rows. x points to the first channel
+/// of the block's group, w to the block's first row, y to its first row and position. [begin, end)
+/// counts the positions of each group of `block_rows` rows once, ordered by batch, group, rows and
+/// positions.
 template <class Shape, class F>
 LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_t begin,
                                 int64_t end, int64_t block_rows, const Shape& s, F&& f) {
@@ -164,7 +169,7 @@ LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_
   }
 }
 
-/// Computes the positions [begin, end) of for_each_block(). `panels` is
+/// Computes a convolution for the range [begin, end) of for_each_block(). `panels` is
 /// f32[kConvPanels][kDepthTile][16].
 template <class T, class Positions, class Taps, class Steps, class TapSteps>
 LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t begin, int64_t end,
@@ -216,8 +221,8 @@ LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t 
   for_each_block(x, w, y, begin, end, block_rows, shape, block);
 }
 
-/// Computes the positions [begin, end) of a convolution with so few rows per group that copying
-/// elements of x to panels would cost more than it saves.
+/// Does the same as conv() if there are so few rows per group that copying elements of x to panels
+/// would cost more than it saves. A block contains all rows of its group.
 template <class T, class Positions, class Taps, class Steps, class TapSteps>
 LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t begin, int64_t end,
                                            int64_t groups, int64_t channels, int64_t rows,

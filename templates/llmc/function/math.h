@@ -34,7 +34,7 @@ LLMC_INLINE double power_of_two(double magic_plus_n) {
   return from_bits((bits(magic_plus_n) + 1023) << 52);
 }
 
-/// (e^r - 1 - r) / r^2 for |r| <= 0.347, the Taylor series of e^r up to r^kDegree.
+/// Returns (e^r - 1 - r) / r^2 for |r| <= 0.347, from the Taylor series of e^r up to r^kDegree.
 template <int kDegree>
 LLMC_INLINE double exp_series(double r) {
   constexpr double kInverse[] = {1.0,
@@ -56,7 +56,7 @@ LLMC_INLINE double exp_series(double r) {
   for (int i = kDegree - 1; i >= 2; --i) p = p * r + kInverse[i];
   return p;
 }
-/// e^r - 1 for |r| <= 0.347
+/// Returns e^r - 1 for |r| <= 0.347.
 template <int kDegree>
 LLMC_INLINE double expm1_reduced(double r) {
   return r + (r * r) * exp_series<kDegree>(r);
@@ -67,7 +67,7 @@ inline constexpr double kLog2E = 1.44269504088896338700;
 inline constexpr double kLn2High = 6.93147180369123816490e-01;
 inline constexpr double kLn2Low = 1.90821492927058770002e-10;
 
-/// e^x; kDegree is 13 for double and 8 if the result is rounded to float.
+/// Returns e^x. kDegree is 13 for double results, and 8 if the result is rounded to float.
 template <int kDegree>
 LLMC_INLINE double exp(double x) {
   x = x < -746.0 ? -746.0 : x;
@@ -82,8 +82,8 @@ LLMC_INLINE double exp(double x) {
   return p * power_of_two(half) * power_of_two(rest);
 }
 
-/// e^x - 1 for |x| <= 700, with small relative error near 0 as well: 2^n (e^r - 1) + (2^n - 1),
-/// where the second term is exact.
+/// Returns e^x - 1 for |x| <= 700, with a small relative error also near 0, as 2^n (e^r - 1) +
+/// (2^n - 1), where the second term is exact for |n| <= 53.
 template <int kDegree>
 LLMC_INLINE double expm1(double x) {
   const double shifted = x * kLog2E + kMagic;
@@ -108,7 +108,8 @@ LLMC_INLINE Split split_exponent(double x) {
   return {m, number - (tiny ? 1024.0 + 54.0 : 1024.0)};
 }
 
-/// ln x: log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as in FreeBSD's e_log.c.
+/// Returns ln x. log(1 + f) = f - (f^2/2 - s (f^2/2 + R(s^2))), s = f / (2 + f), as in FreeBSD's
+/// e_log.c.
 LLMC_INLINE double log(double x) {
   const Split parts = split_exponent(x);
   const double f = parts.m - 1.0;
@@ -141,9 +142,9 @@ LLMC_INLINE double sigmoid(double x) {
   return 1.0 / (1.0 + exp<kDegree>(-x));
 }
 
-/// erf x: x P(x^2) for |x| < 1, otherwise 1 - e^(-x^2) Q(t) / (1 + 2 x) with t = (x - 2) / (x + 2).
-/// P and Q interpolate at Chebyshev nodes. Their relative errors are 2^-62, and 2^-49 of erfc,
-/// which is at most 0.16.
+/// Returns erf x. With a = |x|, it is x P(x^2) for a < 1, otherwise 1 - e^(-a^2) Q(t) / (1 + 2 a)
+/// with the sign of x, where t = (a - 2) / (a + 2). P and Q interpolate at Chebyshev nodes. The
+/// relative error of P is 2^-62. The error of Q is 2^-49 relative to erfc a, which is at most 0.16.
 template <int kDegree>
 LLMC_INLINE double erf(double x) {
   constexpr double kSmall[] = {
@@ -173,7 +174,7 @@ LLMC_INLINE double erf(double x) {
   return a < 1.0 ? small : x != x ? x : copy_sign(large, x);
 }
 
-/// Rounds to an integer, ties to even; keeps the sign of zero.
+/// Rounds to an integer, ties to even. Keeps the sign of zero.
 LLMC_INLINE double round_even(double x) {
   const double a = absolute(x);
   const double rounded = (a + 0x1p52) - 0x1p52;
@@ -188,7 +189,7 @@ LLMC_INLINE double ceil(double x) {
   return copy_sign(r < x ? r + 1.0 : r, x);
 }
 
-/// sin and cos of |r| <= 1, Taylor series (the next terms are below 2^-57).
+/// sin r and cos r for |r| <= 1, by Taylor series. The first omitted terms are below 2^-65.
 LLMC_INLINE double sin_reduced(double r) {
   const double z = r * r;
   double p = -1.0 / 121645100408832000.0;

@@ -3,9 +3,9 @@
 #include "llmc/function/scalar.h"
 #include "llmc/simd/vec.h"
 
-/// Matrix products y[m][n] = a[m][k] b[k][n]. Each element is accumulated over k in order, starting
-/// with 0, on every target: for floats y = fma(a[m][k], b[k][n], y); for doubles by a product and a
-/// sum, each rounded. Integers wrap.
+/// Matrix products y[m][n] = a[m][k] b[k][n]. On every target, each element is accumulated over k
+/// in order, starting with 0: for floats with y = fma(a[m][k], b[k][n], y), for doubles with a
+/// multiplication and an addition, each rounded. Integers wrap.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -26,15 +26,15 @@ LLMC_INLINE F32x8 load_weights(const bf16* p) {
   return load_bf16(reinterpret_cast<const uint8_t*>(p));
 }
 
-/// What product_tile() reads and writes.
+/// The columns of b that product_tile() reads.
 enum class Columns {
-  kWhole,   // 16 columns
-  kPadded,  // reads 16, of which it uses fewer
-  kEdge,    // at most 8, and nothing after them
+  kWhole,   // 16 columns, all used
+  kPadded,  // 16 columns, of which only the first are used
+  kEdge,    // at most 8 columns; nothing after them is read
 };
 
-/// Accumulates `depth` products in each of kRows x `columns` elements of y, starting with 0 if
-/// `first`. b is [depth][b_row].
+/// Adds `depth` products to each of kRows x `columns` elements of y; if `first`, starts with 0
+/// instead of y. b is [depth][b_row].
 template <int kRows, Columns kColumns, class B>
 LLMC_INLINE void product_tile(const float* a, int64_t a_row, const B* b, int64_t b_row, float* y,
                               int64_t y_row, int64_t depth, int64_t columns, bool first) {
@@ -147,8 +147,8 @@ LLMC_INLINE void transpose_square(const float* from, int64_t from_row, float* pa
   for (int i = 0; i < 8; ++i) __builtin_memcpy(panel + i * kPanelColumns, &y[i], sizeof(Row));
 }
 
-/// Computes one product with an unpacked b[K][N], whose rows are b_row and columns b_column
-/// elements apart: copies 16 columns at a time to `panel`, f32[K][16].
+/// Computes one product with an unpacked b[K][N], whose rows are b_row and whose columns are
+/// b_column elements apart. Copies 16 columns at a time to `panel`, f32[K][16].
 LLMC_NOINLINE inline void product_packing(const float* __restrict a, int64_t a_row,
                                           const float* __restrict b, int64_t b_row,
                                           int64_t b_column, float* __restrict y, int64_t m,
@@ -205,7 +205,8 @@ LLMC_NOINLINE inline void product_generic(const T* __restrict a, int64_t a_row,
   }
 }
 
-/// Computes one float product with adjacent columns: 16 at a time, then up to 8.
+/// Computes one product of floats, where adjacent columns of b are contiguous: 16 columns at a
+/// time, then up to 8.
 LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a_row,
                                             const float* __restrict b, int64_t b_row,
                                             float* __restrict y, int64_t m, int64_t k, int64_t n) {
@@ -218,7 +219,8 @@ LLMC_NOINLINE inline void product_of_floats(const float* __restrict a, int64_t a
                                  n - column < 8 ? n - column : 8, true);
 }
 
-/// Returns the offset of a matrix of a batch, by the strides of the batch dims.
+/// Returns the offset of matrix number `matrix` of a batch. `batch` are the batch dims, row-major,
+/// and `strides` the distances along them.
 template <class Batch, class Strides>
 LLMC_INLINE int64_t offset_in(const Batch& batch, const Strides& strides, int64_t matrix) {
   int64_t offset = 0;
@@ -229,8 +231,8 @@ LLMC_INLINE int64_t offset_in(const Batch& batch, const Strides& strides, int64_
   return offset;
 }
 
-/// Calls f(offset of a, offset of b, matrix, first row, number of rows) for the rows [begin, end)
-/// of a batch of matrices with m rows each.
+/// Calls f(offset of a, offset of b, matrix, first row, number of rows) for each matrix of a batch
+/// that has rows in [begin, end). Rows are counted over all matrices, which have m rows each.
 template <class Batch, class AStrides, class BStrides, class F>
 LLMC_INLINE void for_each_matrix(int64_t begin, int64_t end, int64_t m, const Batch& batch,
                                  const AStrides& a_strides, const BStrides& b_strides, F&& f) {
@@ -243,7 +245,7 @@ LLMC_INLINE void for_each_matrix(int64_t begin, int64_t end, int64_t m, const Ba
   }
 }
 
-/// Computes the rows [begin, end) of a batch of products.
+/// Computes the rows [begin, end) of a batch of products. Columns of a float b must be contiguous.
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end, int64_t m, int64_t k,
                    int64_t n, int64_t a_row, int64_t b_row, int64_t b_column, const Batch& batch,
@@ -260,8 +262,8 @@ inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end, int
                   });
 }
 
-/// Computes the rows [begin, end) of a batch of products with a b whose columns are not
-/// contiguous, or that many rows read: copies 16 columns at a time to `panel`, f32[k][16].
+/// Does the same as matmul() for a b whose columns are not contiguous, or which many rows use.
+/// Copies 16 columns at a time to `panel`, f32[k][16].
 template <class T, class Batch, class AStrides, class BStrides>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t begin, int64_t end,
                            int64_t m, int64_t k, int64_t n, int64_t a_row, int64_t b_row,

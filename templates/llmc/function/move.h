@@ -8,7 +8,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
-/// Returns `index` counted from the front, or -1 if it is outside [-size, size).
+/// Returns the position in [0, size) that `index` refers to, where a negative index counts from the
+/// end, or -1 if `index` is outside [-size, size).
 template <class I>
 LLMC_INLINE int64_t position(I index, int64_t size) {
   const int64_t i = static_cast<int64_t>(index);
@@ -25,8 +26,8 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
   }
 }
 
-/// Computes y[o][c] = x[o][indices[c]], where elements are rows of `inner` numbers and x is
-/// [outer][size].
+/// Computes y[o][c] = x[o][indices[c]] for `count` indices, where x is [outer][size] and elements
+/// are rows of `inner` numbers.
 template <class From, class To, class I>
 inline bool gather(const From* __restrict x, const I* __restrict indices, To* __restrict y,
                    int64_t outer, int64_t size, int64_t inner, int64_t count) {
@@ -40,8 +41,9 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
   return true;
 }
 
-/// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]]. Dims are the dims of the
-/// indices, Strides the strides of x along them, in elements.
+/// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]]. `of_dims` are the dims of
+/// the indices, and `of_strides` the strides of x along them, in elements. `size` is the size of x
+/// along `axis`.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                             int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
@@ -66,8 +68,8 @@ inline bool gather_elements(const T* __restrict x, const I* __restrict indices, 
   return true;
 }
 
-/// Operation of a scatter that replaces an element by its update. The others (Sum, Max, …) are in
-/// reduce.h.
+/// Scatter operation that replaces an element by its update. The other operations (Sum, Max, …) are
+/// in reduce.h.
 struct Replace {
   template <class T>
   static LLMC_INLINE T join(T, T update) {
@@ -103,7 +105,7 @@ inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
   return true;
 }
 
-/// Returns the offset in elements of a tuple of `depth` indices, or -1 if one is out of range.
+/// Returns the offset in elements of a tuple of `depth` indices, or -1 if an index is out of range.
 template <class I>
 LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t* dims,
                                    const int64_t* strides) {
@@ -116,8 +118,9 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
   return at;
 }
 
-/// Computes y[b][t] = x[b][indices[b][t]] for `batches` batches of `tuples` tuples of `depth`
-/// indices. A result is a row of `inner` elements. Batches of x are `batch_stride` elements apart.
+/// Computes y[b][t] = x[b][indices[b][t]], where indices are `batches` batches of `tuples` tuples
+/// of `depth` indices, and results are rows of `inner` elements. Batches of x are `batch_stride`
+/// elements apart.
 template <class T, class I, class Dims, class Strides>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
                           int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
@@ -134,7 +137,8 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
   return true;
 }
 
-/// Copies x to y, then sets y[tuple] = join(old, row of updates) for each tuple.
+/// Copies x to y, then sets y[tuple] = join(old, row of updates) for each tuple of indices, element
+/// by element. Rows have `inner` elements.
 template <class T, class I, class Op, class Dims, class Strides>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
                            const T* __restrict updates, T* __restrict y, int64_t total,

@@ -4,8 +4,8 @@
 
 /// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Float sums have
 /// the same order on every target. For inner = 1 (softmax: for every inner), lane j of eight adds
-/// x[j], x[j + 8], …, and the lanes are added by the tree of docs/numerics.md. Otherwise x[0],
-/// x[1], … are added in sequence.
+/// x[j], x[j + 8], …, and the lanes are added in the order of reduce() in docs/numerics.md.
+/// Otherwise x[0], x[1], … are added in sequence.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -109,7 +109,7 @@ inline void reduce(const T* __restrict x, T* __restrict y, int64_t outer, int64_
   }
 }
 
-/// y = e^(x - max) / sum along the axis. A row that contains only -infinity gives NaN.
+/// Computes y = e^(x - max) / sum along the axis. If all x are -infinity, the results are NaN.
 template <class T>
 inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
                     int64_t inner) {
@@ -129,8 +129,8 @@ inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64
   }
 }
 
-/// y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + bias for one row of n elements;
-/// `bias` may be NULL.
+/// Computes y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + bias for one row of n
+/// elements. `bias` may be nullptr.
 template <class T>
 inline void layer_norm_row(const T* __restrict x, T* __restrict y, int64_t n, T epsilon,
                            const T* __restrict scale, const T* __restrict bias) {
@@ -161,7 +161,7 @@ inline void layer_norm_biased(const T* x, const T* scale, const T* bias, T* y, i
     layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, bias);
 }
 
-/// y = x / sqrt(mean(x^2) + epsilon) * scale for each of `rows` rows of n elements.
+/// Computes y = x / sqrt(mean(x^2) + epsilon) * scale for each of `rows` rows of n elements.
 template <class T>
 inline void rms_norm_rows(const T* __restrict x, const T* __restrict scale, T* __restrict y,
                           int64_t rows, int64_t n, float epsilon) {
@@ -194,8 +194,8 @@ struct Last {
   static constexpr bool kLast = true;
 };
 
-/// Computes the index of the best element along the axis: the first or the last of equal elements.
-/// NaN is better than all numbers.
+/// Computes the index of the best element along the axis (`Order`: Largest or Smallest); of equal
+/// elements, the first or the last (`Among`). NaN is better than all numbers.
 template <class T, class Order, class Among>
 inline void arg_best(const T* __restrict x, int64_t* __restrict y, int64_t outer, int64_t n,
                      int64_t inner) {
@@ -224,8 +224,7 @@ struct Forwards {
 struct Backwards {
   static constexpr bool kReverse = true;
 };
-/// Computes y[i] = x[0] + … + x[i], without x[i] if exclusive, and from the other end with
-/// kReverse.
+/// Computes y[i] = x[0] + … + x[i], without x[i] if kExclusive, and from the other end if kReverse.
 template <class T, class Own, class Direction>
 inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
                            int64_t inner) {
@@ -242,8 +241,8 @@ inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer
   }
 }
 
-/// Computes values and indices of the k <= n best elements along the axis, best first; equal
-/// elements are in order of their indices.
+/// Computes values and indices of the k <= n best elements along the axis, best first. Equal
+/// elements are in the order of their indices.
 template <class T, class Order>
 inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
                   int64_t outer, int64_t n, int64_t inner, int64_t k) {

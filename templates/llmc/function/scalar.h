@@ -3,9 +3,9 @@
 #include "llmc/function/math.h"
 #include "llmc/function/trigonometry.h"
 
-/// The elementwise operators, one function each with the name of the operator in the IR, as called
-/// by emitted loop nests.
-/// Floats: IEEE 754, NaN propagates. Integers wrap; x / 0 and x mod 0 are 0.
+/// The elementwise operators, which emitted loop nests call. Each is a function with the operator's
+/// name in the IR. Floats follow IEEE 754, and NaN propagates. Integers wrap; x / 0 and x mod 0
+/// are 0.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -138,8 +138,8 @@ LLMC_INLINE T max(T a, T b) {
   return a != a || a > b ? a : b;
 }
 
-/// Returns the exact remainder of a division truncated toward zero. It has the sign of the
-/// dividend.
+/// Returns the exact remainder of a division whose quotient is truncated toward zero. It has the
+/// sign of the dividend.
 template <class T>
 LLMC_INLINE T float_remainder(T a, T b) {
   const double x = wide::absolute(static_cast<double>(a)),
@@ -207,9 +207,9 @@ LLMC_INLINE T pow(T base, E exponent) {
 
 // ---- conversions
 
-/// Converts x to type To. A bool is whether x is not 0. Floats are truncated to integers: values
-/// outside the range of 64 bits saturate, then values outside the range of To wrap, and NaN gives
-/// 0.
+/// Converts x to type To. To bool: whether x is not 0. From floats to integers: truncates, then
+/// saturates values outside the range of 64 bits, then wraps values outside the range of To; NaN
+/// gives 0.
 template <class To, class From>
 LLMC_INLINE To convert(From x) {
   if constexpr (__is_same(To, bool)) {

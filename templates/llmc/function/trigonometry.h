@@ -2,8 +2,8 @@
 
 #include "llmc/function/math.h"
 
-/// sin and cos over the whole range: the argument reduction uses as many bits of 2/pi as its
-/// exponent requires (Payne & Hanek 1983).
+/// sin and cos for arguments of any size, and pow. The argument reduction of sin and cos uses as
+/// many bits of 2/pi as the exponent of the argument requires (Payne & Hanek 1983).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -17,7 +17,7 @@ inline constexpr uint64_t kTwoOverPi[20] = {
     0xef2f118b5a0a6d1fu, 0x6d367ecf27cb09b7u, 0x4f463f669e5fea2du, 0x7527bac7ebe5f17bu,
     0x3d0739f78a5292eau, 0x6bfb5fb11f8d5d08u, 0x56033046fc7b6babu, 0xf0cfbc209af4361du};
 
-/// Returns 64 bits of 2/pi from b_first on. Bits before b1 are 0.
+/// Returns 64 bits of 2/pi, from b_first on. Bits before b1 are 0.
 constexpr uint64_t bits_of_two_over_pi(int first) {
   if (first <= -63) return 0;
   if (first < 1) return kTwoOverPi[0] >> (1 - first);
@@ -33,8 +33,8 @@ constexpr double two_to(int n) {
   return value;
 }
 
-/// 2^q 2/pi mod 4 for each exponent field of a float m 2^q with an integer m < 2^24. `high` has the
-/// first 29 bits, whose product with m is exact, `low` the next 53 bits.
+/// 2^q 2/pi mod 4 for each exponent field of a float m 2^q with an integer m < 2^24. `high`
+/// contains the first 29 bits, whose product with m is exact, and `low` the next 53 bits.
 struct QuarterTurns {
   double high[256], low[256];
 };
@@ -53,7 +53,7 @@ constexpr QuarterTurns make_quarter_turns() {
 }
 inline constexpr QuarterTurns kQuarterTurns = make_quarter_turns();
 
-/// sin(x + turn pi/2)
+/// Returns sin(x + turn pi/2), where `turn` is 0 (sine) or 1 (cosine).
 LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   const uint32_t image = float_bits(x), field = image >> 23 & 0xffu;
   const uint32_t hidden = field == 0 ? 0u : 0x00800000u;
@@ -70,11 +70,11 @@ LLMC_INLINE double sin_of_float(float x, uint64_t turn) {
   return from_bits(bits(value) ^ negative << 63);
 }
 
-/// The number high + low, with |low| far below |high|.
+/// The number high + low, where |low| is much smaller than |high|.
 struct Pair {
   double high, low;
 };
-/// a * b exactly (Dekker 1971).
+/// Returns a * b exactly (Dekker 1971).
 LLMC_INLINE Pair multiply_exactly(double a, double b) {
   const double high = a * b;
   const double at = a * 134217729.0, bt = b * 134217729.0;  // 2^27 + 1
@@ -82,7 +82,7 @@ LLMC_INLINE Pair multiply_exactly(double a, double b) {
   const double al = a - ah, bl = b - bh;
   return {high, ((ah * bh - high) + ah * bl + al * bh) + al * bl};
 }
-/// a + b exactly (Knuth).
+/// Returns a + b exactly (Knuth).
 LLMC_INLINE Pair add_exactly(double a, double b) {
   const double high = a + b, back = high - a;
   return {high, (a - (high - back)) + (b - back)};
@@ -96,8 +96,8 @@ LLMC_INLINE Pair multiply(Pair a, Pair b) {
   return add_exactly(product.high, product.low + (a.high * b.low + a.low * b.high));
 }
 
-/// sin(x + turn pi/2) of a double x = m 2^q. The product of m and 192 bits of 2^q 2/pi, mod 4, is
-/// the number of quarter turns, with an absolute error of at most 2^-137.
+/// Returns sin(x + turn pi/2) for a double x = m 2^q. The product of m and 192 bits of 2^q 2/pi,
+/// mod 4, is the number of quarter turns, with an absolute error of at most 2^-137.
 inline double sin_of_double(double x, uint64_t turn) {
   const double a = absolute(x);
   if (!(a < kInfinity)) return kNaN;
@@ -138,7 +138,7 @@ inline double sin_of_double(double x, uint64_t turn) {
   return from_bits(bits(value) ^ ((quadrant >> 1 & 1) ^ sign) << 63);
 }
 
-/// ln x of a positive finite x with a relative error of about 2^-64.
+/// Returns ln x for a positive finite x, with a relative error of about 2^-64.
 LLMC_INLINE Pair log_pair(double x) {
   const Split parts = split_exponent(x);
   const double f = parts.m - 1.0;
@@ -166,8 +166,8 @@ LLMC_INLINE Pair log_pair(double x) {
   return add({parts.k * kLn2High, parts.k * kLn2Low}, sum);
 }
 
-/// e^(high + low), with an error of little more than half a unit in the last place, so that powers
-/// with integer values are exact.
+/// Returns e^(high + low) with an error of little more than half a unit in the last place, so that
+/// powers with integer values are exact.
 LLMC_INLINE double exp(Pair x) {
   double high = x.high < -746.0 ? -746.0 : x.high;
   high = high > 710.0 ? 710.0 : high;
@@ -184,7 +184,7 @@ LLMC_INLINE double exp(Pair x) {
   return p * power_of_two(half) * power_of_two(other);
 }
 
-/// |x|^y with all special cases of IEEE 754's pow except the sign.
+/// Returns |x|^y. Handles zeros, infinities and NaN, except for the cases that pow() handles.
 template <bool kAccurate>
 LLMC_INLINE double pow_magnitude(double x, double y) {
   const double a = absolute(x);
@@ -193,7 +193,8 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
   } else {
     const bool plain = a > 0.0 && a < kInfinity;
     const Pair l = log_pair(plain ? a : 1.0);
-    // Beyond this bound every result is 0 or infinite; Dekker's product must not overflow.
+    // The bound prevents an overflow in Dekker's product. For |y| above it, every result is 0, 1 or
+    // infinite anyway.
     const double bounded = y > 1e20 ? 1e20 : y < -1e20 ? -1e20 : y;
     const Pair e = multiply(l, {bounded, 0.0});
     const double value = exp(e);
@@ -201,8 +202,8 @@ LLMC_INLINE double pow_magnitude(double x, double y) {
   }
 }
 
-/// x^y with the special cases of IEEE 754. With kAccurate, accurate enough for a double result,
-/// otherwise for a float result.
+/// Returns x^y with the special cases of IEEE 754. With kAccurate, the result is accurate enough
+/// for double, otherwise for float.
 template <bool kAccurate>
 LLMC_INLINE double pow(double x, double y) {
   const double magnitude = pow_magnitude<kAccurate>(x, y);

@@ -6,8 +6,8 @@
 #include "llmc/half.h"
 #include "llmc/target.h"
 
-/// Element types of emitted functions (docs/functions.md). 16-bit floats are only stored, and
-/// computed in f32. A bool is a byte, 0 or 1.
+/// Element types of emitted functions (docs/functions.md). 16-bit floats are only stored; they are
+/// computed as f32. A bool is a byte, 0 or 1.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -19,7 +19,7 @@ struct bf16 {
   uint16_t bits;
 };
 
-/// Converts an element to the type in which it is computed.
+/// Converts an element to the type in which it is computed (Wide<T>).
 template <class T>
 LLMC_INLINE T widen(T x) {
   return x;
@@ -33,7 +33,7 @@ LLMC_INLINE float widen(bf16 x) {
 template <class T>
 using Wide = decltype(widen(T{}));
 
-/// Converts a result to the stored type. 16-bit floats are rounded to nearest even.
+/// Converts a result to the stored type T. 16-bit floats are rounded to nearest even.
 template <class T>
 struct Narrow {
   static LLMC_INLINE T from(T x) { return x; }
@@ -79,7 +79,7 @@ using Unsigned = typename UnsignedOf<T>::type;
 template <class T>
 inline constexpr bool kIsSigned = static_cast<T>(-1) < static_cast<T>(0);
 
-/// A short list of numbers, such as dims or strides, as a type.
+/// A short list of numbers that are known at compile time, such as dims or strides.
 template <int64_t... kNumbers>
 struct Sizes {
   static constexpr size_t count = sizeof...(kNumbers);

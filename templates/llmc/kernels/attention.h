@@ -3,25 +3,25 @@
 #include "llmc/kernels/attention_tile.h"
 #include "llmc/kernels/source.h"
 
-/// Causal grouped-query attention over the KV blocks, with one-pass softmax (Dao et al. 2022):
+/// Causal grouped-query attention over the KV blocks, with online softmax (Dao et al. 2022):
 ///
 ///     out[t][h] = sum_j softmax_j(scale q[t][h] . k[j][h / group]) v[j][h / group],
 ///     j <= position + t
 ///
-/// With a window w, only the last w of these keys are used; with chunks of w tokens, only those in
-/// the chunk of the query. With a softcap c, scores are replaced by c tanh(score / c). With a bias,
-/// a number from a table of each head is then added to the score. With sinks, the softmax has the
-/// score of one more key, whose value is 0. With a SourceShape, keys and values are those of the
-/// sequence's source, and every query sees all of them.
+/// With a sliding window w, only the last w of these keys are used; with chunks of w tokens, only
+/// the keys in the chunk of the query. With a softcap c, scores are replaced by c tanh(score / c).
+/// With a bias, a number from a table of each head is then added to the score. With sinks, the
+/// softmax includes the score of one more key, whose value is 0. With a SourceShape, keys and
+/// values are those of the sequence's source, and every query sees all of them.
 ///
 /// The cache is divided into splits of 512 tokens, and each split into tiles of 64 tokens, aligned
 /// to position 0. A query processes its visible tiles in order, and its splits are merged in order.
 /// The bits of its result therefore depend only on its position, not on its chunk or on the
 /// distribution of work.
 ///
-/// A work item is one KV head, all its query heads, and as many tokens of a sequence as give
-/// kAttentionRows query rows, in whole register tiles. If few tokens attend to a long cache, a work
-/// item is also limited to one split, and a second step merges the splits.
+/// A work item is one KV head with all its query heads, and a number of tokens of a sequence that
+/// gives about kAttentionRows query rows, in whole register tiles. If few tokens attend to a long
+/// cache, a work item is also limited to one split, and a second step merges the splits.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -32,12 +32,14 @@ struct AttentionTask {
   static constexpr size_t kRows = kTokens * kGroup;
   static constexpr size_t kTileTokens = kGroup < kAttentionRowTile ? kAttentionRowTile / kGroup : 1;
   static_assert(kTokens % kTileTokens == 0, "a group is whole tiles");
-  /// Number of rows that convert the numbers of a tile in their loops. More rows share a copy.
+  /// Maximum number of rows for which the loops over row tiles convert the numbers of a tile of the
+  /// cache. More rows share a copy as floats (WidenedTile).
   static constexpr size_t kKeyRows = CachedTile<Shape>::Keys::kConvertedRows;
   static constexpr size_t kValueRows = CachedTile<Shape>::Values::kConvertedRows;
   static constexpr size_t kConvertedRows = kKeyRows < kValueRows ? kKeyRows : kValueRows;
-  /// Number of rows that always prefetch. More rows have so much arithmetic that they do so only if
-  /// keys and values come from memory: if they see more keys than stay in a second-level cache.
+  /// Maximum number of rows for which keys and values are always prefetched. More rows have so much
+  /// arithmetic that prefetching helps only if keys and values come from main memory, that is, if
+  /// the rows see more than kKeysInCache keys, which do not fit in a second-level cache.
   static constexpr size_t kPrefetchedRows = 12;
   static constexpr size_t kKeysInCache =
       (256 << 10) /
@@ -55,8 +57,8 @@ struct AttentionTask {
   const float* q;
   float* out;
   WorkPartition partition;  // of items
-  /// Whether splits are separate work items, which requires a single segment. `splits` is then the
-  /// range of splits that any token sees.
+  /// Whether splits are separate work items, which requires a single segment. The splits that any
+  /// token sees are then [first_split, first_split + splits).
   bool spread;
   size_t first_split, splits;
   float* slots;     // memory per worker: two states, queries, probabilities, a widened tile
@@ -78,7 +80,8 @@ struct AttentionTask {
       }
     }
   }
-  /// Processes the first of a worker's items in a segment, and prefetches the next item.
+  /// Processes item own.begin of a segment, and prefetches the next item. `own` are the remaining
+  /// items of the worker in the segment.
   LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, Range own) {
     const size_t token_groups = ceil_div(segment.rows, kTokens);
     const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };
@@ -86,7 +89,7 @@ struct AttentionTask {
     // cache.
     const size_t head = pair_of(own.begin) / token_groups;
     const size_t number = pair_of(own.begin) % token_groups;
-    const bool is_last = number + 1 == token_groups;  // the next item is of another head
+    const bool is_last = number + 1 == token_groups;  // the next item belongs to another head
     const Range heads{head, is_last ? pair_of(own.end - 1) / token_groups + 1 : head + 1};
     const Range group = tokens_of(segment.rows, number, token_groups);
     size_t begin = first_split + own.begin % splits, end = begin + 1;
@@ -107,12 +110,12 @@ struct AttentionTask {
     return ceil_div(tokens, kTokens) * Shape::kKvHeads * splits;
   }
 
-  /// Returns the number of keys that a token of a segment sees if nothing hides the first ones.
+  /// Returns the number of keys that a token of a segment sees without a window or chunks.
   static LLMC_INLINE size_t seen_by(const llmc_segment& segment, size_t token) {
     if constexpr (Shape::kOfSource) return segment.source_rows;
     return size_t{segment.position} + token + 1;
   }
-  /// Returns the same for the token `t` after a token that sees `seen` keys.
+  /// Returns the same for the token that is `t` tokens after one that sees `seen` keys.
   static LLMC_INLINE size_t seen_after(size_t seen, size_t t) {
     return Shape::kOfSource ? seen : seen + t;
   }
@@ -120,7 +123,7 @@ struct AttentionTask {
     if constexpr (Shape::kOfSource) return source_layer<Shape>(segment, layer);
     return kv_layer<Shape>(segment.blocks, layer);
   }
-  /// Returns the first split visible to a query with `seen` keys.
+  /// Returns the first split in which a query with `seen` keys (seen_by()) sees keys.
   static LLMC_INLINE size_t split_of(size_t seen) {
     return Rule::first_key(seen) / kAttentionSplit;
   }
@@ -129,7 +132,8 @@ struct AttentionTask {
     return partials + row * kStateFloats;
   }
 
-  /// Processes splits [begin, end) for at most kTokens tokens of a segment and KV head heads.begin.
+  /// Processes splits [begin, end) for KV head heads.begin and the tokens `range` of a segment, at
+  /// most kTokens. If heads.end is greater than heads.begin + 1, the next head is prefetched.
   void attend(size_t slot, const llmc_segment& segment, Range range, Range heads, size_t begin,
               size_t end) {
     const KvLayer<Shape> cache = layer_of(segment, layer);
@@ -197,7 +201,7 @@ struct AttentionTask {
     }
   }
 
-  /// Writes the result of a row of `head` whose splits are merged.
+  /// Writes the result of a row of query head `head` whose splits are merged.
   LLMC_INLINE void finish(RowState<Shape> state, size_t head, float* to) const {
     if constexpr (Rule::kSinks) add_sink(state, tables.sinks[head]);
     write_output(state, to);
@@ -255,9 +259,9 @@ struct AttentionTask {
   static LLMC_INLINE void attend_at(Tile tile, const TileRows<Shape>& rows, size_t at, size_t seen,
                                     size_t group_tokens) {
     constexpr bool kEvenly = kTiled && HasNextTile<Tile> && kGroup <= kConvertedRows;
-    // Tokens that see all columns of this tile are processed together. Tokens that see a part of
-    // it, each one column more than the previous token, are also processed together, unless a
-    // window gives them different first columns.
+    // Tokens that see all columns of this tile are processed together. Tokens that see only a part
+    // of it are also processed together (with causal attention, each sees one column more than the
+    // previous token), unless a window gives them different first columns.
     for (size_t t = 0; t < group_tokens;) {
       const Columns columns = columns_of(seen_after(seen, t), at);
       size_t end = t + 1;
@@ -288,8 +292,8 @@ struct AttentionTask {
   }
 };
 
-/// If splits were separate work items: merges the splits of each query row in order and writes the
-/// result.
+/// Merges the splits of each query row in order and writes the result, if splits were separate work
+/// items.
 template <class Shape, class Rule>
 struct AttentionMergeTask {
   AttentionTask<Shape, Rule>& task;

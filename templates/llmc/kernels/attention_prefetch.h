@@ -2,22 +2,24 @@
 
 #include "llmc/kernels/kv_tile.h"
 
-/// Software prefetch for attention. 64 keys or values of a head are pieces of a few KB, in
-/// different pages if the cache has blocks. They are too short for the hardware prefetcher.
+/// Software prefetch for attention. The 64 keys or values of a head in a tile are contiguous pieces
+/// of a few KB, which are in different pages if the cache is divided into blocks. They are too
+/// short for the hardware prefetcher.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Whether a tile has a pointer to the next tile. A widened tile has none: the loops over it have
-/// so much arithmetic that prefetching gained nothing.
+/// Whether a tile describes the next tile, which can then be prefetched. A WidenedTile does not:
+/// the loops over it have so much arithmetic that prefetching gained nothing.
 template <class Tile>
 concept HasNextTile = requires(const Tile& tile) { tile.next; };
 template <class Tile>
 inline constexpr bool kPrefetchesNext = kPrefetches && HasNextTile<Tile>;
 
 /// Calls step(i) for 0 <= i < count, where count is a multiple of 8. Each step reads eight numbers
-/// of each of kGroups streams for kRows rows. Also prefetches the streams at `ahead`. An inner loop
-/// for each cache line is faster with few rows; with more rows, clang 19 keeps the sums in memory,
-/// so each step prefetches one line, some of them repeatedly if there are few streams.
+/// of each of kGroups streams for kRows rows. Also prefetches the kGroups streams at `ahead`. With
+/// few rows, an inner loop for each cache line is faster. With more rows, clang 19 would keep the
+/// sums of that loop in memory, so each step prefetches an equal share of the lines; if that is
+/// less than one line, some lines are prefetched repeatedly.
 template <class Numbers, size_t kRows, size_t kGroups, class Step>
 LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahead, Step step) {
   constexpr size_t kLine = kAlignment / (kPanelRows * Numbers::kBytes);  // steps per cache line
@@ -49,7 +51,7 @@ LLMC_INLINE void prefetching_steps(size_t count, const unsigned char* const* ahe
   }
 }
 
-/// Prefetches the keys of columns [begin, end) of the next tile, in whole groups of 8.
+/// Prefetches the keys of columns [begin, end) of the next tile, in groups of 8 from `begin` on.
 template <class Tile>
 LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = Tile::Shape::kPadded * kPanelRows * Tile::Keys::kBytes +
@@ -59,7 +61,7 @@ LLMC_INLINE void prefetch_keys(const Tile& tile, size_t begin, size_t end) {
     for (size_t i = 0; i < kBytes; i += kAlignment) prefetch_tile(keys + i);
   }
 }
-/// Prefetches the values of columns [begin, end) of the next tile, in whole groups of 8.
+/// Prefetches the values of columns [begin, end) of the next tile, in groups of 8 from `begin` on.
 template <class Tile>
 LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
   constexpr size_t kBytes = kPanelRows * kPanelRows * Tile::Values::kBytes;
@@ -71,8 +73,8 @@ LLMC_INLINE void prefetch_values(const Tile& tile, size_t begin, size_t end) {
     if constexpr (Tile::kScaledValues) prefetch_tile(tile.next_value_scales(c));
   }
 }
-/// Prefetches the columns of the next tile that are not covered by loops over `keys` keys and
-/// `values` values of this tile.
+/// Prefetches the columns of the next tile that the loops over `keys` keys and `values` values of
+/// this tile do not prefetch.
 template <class Tile>
 LLMC_INLINE void prefetch_rest(const Tile& tile, size_t keys, size_t values) {
   const NextTile& next = tile.next;

@@ -41,7 +41,8 @@ LLMC_INLINE void merge_states(RowState<Shape> state, RowState<Shape> next) {
   }
 }
 
-/// Adds the score of a sink to a row:  m = max(m1, sink), sum and output weighted by exp(m1 - m).
+/// Adds the score of a sink to a row:  m = max(m1, sink), sum and output weighted by exp(m1 - m),
+/// then sum += exp(sink - m).
 template <class Shape>
 LLMC_INLINE void add_sink(RowState<Shape> state, float sink) {
   const float now = sink > state.largest() ? sink : state.largest();
@@ -52,7 +53,7 @@ LLMC_INLINE void add_sink(RowState<Shape> state, float sink) {
     store(state.output() + i, load(state.output() + i) * splat(before));
 }
 
-/// out[head_dim] = output * (1 / sum)
+/// Computes out[head_dim] = output * (1 / sum).
 template <class Shape>
 LLMC_INLINE void write_output(RowState<Shape> state, float* out) {
   const F32x8 inverse = splat(1.0f / state.sum());

@@ -3,18 +3,19 @@
 #include "llmc/kernels/attention_prefetch.h"
 #include "llmc/kernels/attention_state.h"
 
-/// One step of online softmax attention for a few query rows: the visible ones of 64 keys. Each row
-/// has its own scores, maximum, sum and output, so the grouping of rows into register tiles does
-/// not affect the bits of the result. The block size does not affect them either, because scores
-/// are computed in groups of 8 tokens, and values are added token by token.
+/// One step of attention with online softmax for a few query rows: it processes the visible keys of
+/// a tile of 64. Each row has its own scores, maximum, sum and output, so the grouping of rows into
+/// register tiles does not affect the bits of the result. The block size does not affect them
+/// either, because scores are computed in groups of 8 tokens, and values are added token by token.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Which numbers of a table are added to the scores: element n - 1 - d of a head's row of n for a
-/// key at distance d before the query, or the element with the key's position.
+/// Which element of a head's row in the bias table is added to a score. kByDistance: element
+/// n - 1 - d of n, for a key d positions before the query. kByKey: the element at the key's
+/// position.
 enum class ScoreBias : unsigned char { kNone, kByDistance, kByKey };
 
-/// Tables of an attention, if its rule needs them.
+/// Tables of an attention; nullptr if its rule does not need them.
 struct ScoreTables {
   const float* bias = nullptr;  // [heads][columns], at least as many columns as keys
   size_t columns = 0;
@@ -22,8 +23,9 @@ struct ScoreTables {
 };
 
 /// The variant of attention: visible keys, softcap, the bias added after it, and sinks. A sink is a
-/// key without a value, which takes a part of the softmax. A query sees all keys up to its own;
-/// with kWindow w > 0, the last w of them; with kChunked, those from the last multiple of w on.
+/// score without a value, which takes a part of the softmax. A query sees all keys up to its own;
+/// with kWindow w > 0, only the last w of them; with kChunked, only those in its chunk, which
+/// begins at the last multiple of w.
 template <size_t kWindowV = 0, bool kCappedV = false, ScoreBias kBiasV = ScoreBias::kNone,
           bool kSinksV = false, bool kChunkedV = false>
 struct AttentionRule {
@@ -41,8 +43,9 @@ struct AttentionRule {
   }
 };
 
-/// The columns visible to consecutive rows from `row` on: `seen` for the first rows, and one more
-/// column after every `step` rows (step 0: never).
+/// The columns of a tile that each of several consecutive rows sees. The first `step` rows, from
+/// `row` on, see `seen`; every next `step` rows see one more column. If `step` is 0, all rows see
+/// `seen`.
 struct RowColumns {
   Columns seen;
   size_t row, step;
@@ -58,10 +61,10 @@ template <class Shape>
 struct TileRows {
   float cap;                 // softcap, if scores are capped
   const float* query;        // [rows][padded dim], scaled
-  const float* query_sum;    // [rows]: sum of the elements of each query, if keys are codes
+  const float* query_sum;    // [rows]: sum of the elements of each query; set if keys are codes
   float* probability;        // [rows][64]
   float* const* state;       // RowState memory of each row
-  unsigned char* widened;    // memory of attention_widened_bytes()
+  unsigned char* widened;    // attention_widened_bytes() of memory
   const float* const* bias;  // [rows]: bias of key 0, then of key 1, …; if Rule::kBiased
 };
 
@@ -148,8 +151,8 @@ LLMC_INLINE float row_sum(const float* x) {
   return reduce_add(sum);
 }
 
-/// Applies the softcap to a row's scores, adds the bias of these columns, and sets invisible
-/// columns in partly visible vectors to -infinity. Returns the maximum score.
+/// Applies the softcap to a row's scores, adds the bias, and sets invisible columns in partly
+/// visible vectors to -infinity. Returns the maximum score. `columns` are the visible columns.
 template <class Rule>
 LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float cap,
                                          const float* bias) {
@@ -181,7 +184,8 @@ LLMC_NOINLINE inline float largest_score(float* scores, Columns columns, float c
   return reduce_max(largest);
 }
 
-/// Replaces the scores of a row's visible columns by exp(score - maximum) and adds these to `sum`.
+/// Replaces the scores of a row's visible columns by exp(score - largest). Returns `sum` plus these
+/// values, lane by lane.
 LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float largest, F32x8 sum) {
   size_t i = columns.begin / kPanelRows * kPanelRows;
   for (; i + 8 < columns.end; i += 16) {
@@ -199,8 +203,8 @@ LLMC_NOINLINE inline F32x8 exp_scores(float* scores, Columns columns, float larg
 }
 
 /// Replaces the scores of the visible columns of kRows rows by exp(score - current maximum), and
-/// adds them to the rows' sums. Stores in `factor` the factors by which the previous results must
-/// be scaled. columns(r) are the visible columns of row r; `first` is the key of column 0.
+/// adds these to the rows' sums. Stores in `factor` the factors by which the rows' previous outputs
+/// must be multiplied. columns(r) are the visible columns of row r; `first` is the key of column 0.
 template <class Shape, class Rule, size_t kRows, class ColumnsOf>
 LLMC_INLINE void softmax_tile(const TileRows<Shape>& rows, size_t row, size_t first, float* factor,
                               ColumnsOf columns) {
@@ -219,7 +223,7 @@ LLMC_INLINE void softmax_tile(const TileRows<Shape>& rows, size_t row, size_t fi
     larger |= now[r] != before[r];
     factor[r] = 1.0f;
   }
-  // Usually no score is larger than the previous maximum, and the factor e^0 is 1.
+  // Usually no score is larger than the previous maximum; the factors are then e^0 = 1.
   if (larger) {
     for (size_t r = 0; r < kRows; r += 8) {
       const F32x8 from = load(before + r), to = load(now + r);
@@ -253,7 +257,8 @@ LLMC_INLINE void scale_probabilities(const Tile& tile, Columns columns, float* p
 }
 
 /// Computes output = output * factor + sum over the visible columns of probability * value, for
-/// kGroups groups of 8 dims from dim 8*group on. Each output is one dependency chain over tokens.
+/// kGroups groups of 8 dims from dim 8*group on. Each output element is one dependency chain over
+/// tokens.
 template <class Tile, size_t kRows, size_t kGroups>
 LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, const float* factor,
                             const float* probability, float* const* state) {
@@ -305,16 +310,16 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
   }
 }
 
-/// Calls f<n>(first) for consecutive sets of n groups that cover [at, end): as many as possible
-/// with n = kGroups, then with the next smaller sizes down to 1.
+/// Calls f<n>(first) for consecutive sets of n groups that cover [at, end): as many sets as
+/// possible with n = kGroups, then with each of kFewer, of which the last must be 1.
 template <size_t kGroups, size_t... kFewer, class F>
 LLMC_INLINE void in_groups(size_t at, size_t end, F f) {
   for (; at + kGroups <= end; at += kGroups) f.template operator()<kGroups>(at);
   if constexpr (sizeof...(kFewer) > 0) in_groups<kFewer...>(at, end, f);
 }
 /// Returns the number of groups for a tile of kRows rows: enough sums to hide the latency of fma,
-/// but not more than fit in registers. Several rows also keep the groups themselves there: a sixth
-/// of the sums in the largest tiles.
+/// but not more than fit in registers. With several rows, the keys or values of the groups also
+/// stay in registers; in the largest tiles, they are one sixth as many as the sums.
 template <size_t kRows>
 constexpr size_t attention_groups() {
   constexpr size_t kPerGroup = kRows > 1 ? kRows + 1 : 1;
@@ -324,7 +329,7 @@ constexpr size_t attention_groups() {
   return groups;
 }
 
-/// Adds, for one row, the values of columns that not all of the rows see.
+/// Adds, for one row of a row tile, the values of the columns that not all rows of the tile see.
 template <class Tile>
 LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
                                          const float* probability, float* const* state) {
@@ -336,8 +341,8 @@ LLMC_NOINLINE inline void attend_further(const Tile& tile, Columns columns,
       });
 }
 
-/// Processes kRows rows from `row` on for the visible columns of a tile. `is_last` means that no
-/// further rows use this tile.
+/// Processes kRows rows from `row` on for the visible columns of a tile. `is_last`: no further rows
+/// use this tile.
 template <class Tile, class Rule, size_t kRows>
 LLMC_NOINLINE inline void attend_rows(const Tile& whole, const RowColumns& each,
                                       const TileRows<typename Tile::Shape>& rows, size_t row,
@@ -377,7 +382,7 @@ LLMC_NOINLINE inline void attend_rows(const Tile& whole, const RowColumns& each,
       0, kDims, [&]<size_t kNow>(size_t dim) LLMC_INLINE_LAMBDA {
         value_tile<Tile, kRows, kNow>(tile, columns, dim, factor, probability, rows.state + row);
       });
-  if constexpr (kPrefetchesNext<Tile>) tile.next = {};  // is prefetched
+  if constexpr (kPrefetchesNext<Tile>) tile.next = {};  // already prefetched
   for (size_t r = 1; r < kRows; ++r) {
     const Columns further{columns.end, each.end(row + r)};
     if (further.begin < further.end) {
@@ -386,8 +391,8 @@ LLMC_NOINLINE inline void attend_rows(const Tile& whole, const RowColumns& each,
   }
 }
 
-/// Processes rows [row, end), as many as possible in tiles of kRows. `seen` describes the columns
-/// of the first row.
+/// Processes rows [row, end), as many as possible in tiles of kRows, the others in smaller tiles.
+/// `seen` describes the columns that the rows see.
 template <class Tile, class Rule, size_t kRows>
 LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
                              const TileRows<typename Tile::Shape>& rows, size_t row, size_t end) {
@@ -400,12 +405,12 @@ LLMC_INLINE void attend_tile(const Tile& tile, const RowColumns& seen,
   }
 }
 
-/// Processes kCount rows from `row` on, those of one token, in tiles of about the same size, at
-/// most 6.
+/// Processes the kCount rows of one token, from `row` on, in tiles of about the same size of at
+/// most 6 rows.
 template <class Tile, class Rule, size_t kCount>
 LLMC_INLINE void attend_group(const Tile& tile, const RowColumns& seen,
                               const TileRows<typename Tile::Shape>& rows, size_t row) {
-  // On AVX-512, 8 rows as two tiles of 4 read the cache faster than as one.
+  // On AVX-512, two tiles of 4 rows are faster than one tile of 8 rows.
   constexpr size_t kRows = ceil_div(kCount, ceil_div(kCount, 6));
   attend_rows<Tile, Rule, kRows>(tile, seen, rows, row, kRows == kCount);
   if constexpr (kRows < kCount) {

@@ -2,19 +2,20 @@
 
 #include "llmc/kernels/linear.h"
 
-/// The largest logit of one row from a matrix in a split format, without reading the lower bits of
-/// most rows. First the upper bits and the bounds (quant/split.h) give the greatest logit that each
-/// row may have. The panel in which it is largest is computed; then those in which it is not less
-/// than the largest logit so far. Index and logit are those of the whole product, bit for bit.
+/// Finds the largest logit of one token, from a matrix in a split format, without reading the lower
+/// bits of most rows of the matrix. First, the upper bits and the error bounds (quant/split.h) give
+/// an upper bound of every row's logit. The logits of the panel with the largest upper bound are
+/// computed; then those of all panels with an upper bound that is not less than the largest logit
+/// so far. Index and logit have the same bits as with the whole product.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// In place of Store<N>: the first of the greatest of N logits, ignoring NaN; index 0 and -infinity
-/// if all are NaN or -infinity.
+/// The first of the largest logits, ignoring NaN. If all are NaN or -infinity, `index` is 0 and
+/// `logit` -infinity.
 struct Choice {
   uint32_t index;
   float logit;
-  uint32_t panels;  // whose logits were computed
+  uint32_t panels;  // number of panels whose logits were computed
 
   LLMC_INLINE void take(float other, uint32_t row) {
     const bool first = other == logit && row < index && other > -__builtin_inff();
@@ -27,11 +28,11 @@ template <size_t N>
 struct Choose {
   static constexpr size_t kUnitPanels = 1;
   Choice* out;
-  float* greatest;  // [N], used during the call
+  float* greatest;  // [N] upper bounds of the logits, used during the call
 };
 
-/// Returns a bound of |x|, the Euclidean norm of one token's quantized activations; infinity or NaN
-/// where sums of products might not be finite.
+/// Returns an upper bound of |x|, the Euclidean norm of one token's quantized activations; infinity
+/// if sums of products might not be finite.
 template <size_t K>
 LLMC_INLINE float activation_norm(const Quantized& x) {
   float sum = 0;
@@ -44,8 +45,8 @@ LLMC_INLINE float activation_norm(const Quantized& x) {
     }
     sum += x.scales[s] * x.scales[s] * static_cast<float>(squares);
   }
-  // What is lost when squares underflow, also to zero (2^-126 * 2^22 in a superblock), is less than
-  // 2^-24 of the square of kLeast.
+  // Squares may underflow, also to zero. The loss, at most 2^-126 * 2^22 per superblock, is less
+  // than 2^-24 times the square of kLeast.
   constexpr float kLeast = 1e-12f, kGreatest = 1e15f;
   float lane[8];
   store(lane, sqrt(splat(sum)));
@@ -54,11 +55,12 @@ LLMC_INLINE float activation_norm(const Quantized& x) {
   return norm < kGreatest ? norm : __builtin_inff();
 }
 
-/// Superblocks between the one whose upper bits are read and those that are prefetched.
+/// Prefetch distances in superblocks, like those of kernels/product_six.h, where only the upper
+/// bits are read.
 inline constexpr size_t kUpperSupersAhead = 3, kUpperSupersFarther = 7;
 
 /// Computes the products of one token with the upper bits of kPanels panels, `stride` bytes apart,
-/// as quarters: sum_k (u - kUpperCentre) a.
+/// divided by 4: sums of (u - kUpperCentre) a, multiplied by the scales. Stores y[panels][8].
 template <CodedFormat kFormat, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void upper_panels_gemv(const uint8_t* panel, size_t stride, const Quantized x,
                                             float* y) {
@@ -110,17 +112,17 @@ LLMC_NOINLINE inline void upper_panels_gemv(const uint8_t* panel, size_t stride,
   for (size_t p = 0; p < kPanels; ++p) store(y + p * kPanelRows, total[p]);
 }
 
-/// Returns the greatest logits that the rows of a panel may have. `quarters` are the products of
-/// its upper bits.
+/// Returns upper bounds of the logits of a panel's rows. `quarters` are the panel's results of
+/// upper_panels_gemv().
 template <CodedFormat kFormat, size_t K>
 LLMC_INLINE F32x8 greatest_logits(const uint8_t* panel, const float* quarters, float norm) {
-  // Sums below 2^-96 may lose bits to underflow.
+  // Allows for the bits that sums below 2^-96 may lose to underflow.
   constexpr float kSlack = 1e-27f;
   const F32x8 bounds = load_f16(panel + split_bound_offset(kFormat, K));
   return fma(bounds, splat(norm), fma(splat(4.0f), load(quarters), splat(kSlack)));
 }
 
-/// Replaces the elements of a panel that are not rows of N by -infinity.
+/// Replaces the elements of a panel that belong to padding, not to the N rows, by -infinity.
 template <size_t N>
 LLMC_INLINE F32x8 without_padding(F32x8 values, size_t panel) {
   constexpr size_t kRest = N % kPanelRows;
@@ -128,7 +130,7 @@ LLMC_INLINE F32x8 without_padding(F32x8 values, size_t panel) {
   return select(lanes_below(kRest), values, splat(-__builtin_inff()));
 }
 
-/// What the workers of a choice share.
+/// Data that all workers of a call share.
 template <class Source, class Weight, size_t N>
 struct ChooseStage {
   static constexpr size_t K = Weight::kColumns, kLogits = N;
@@ -151,7 +153,7 @@ struct ChooseStage {
     unsigned char* end = input(slot) + linear_input_bytes(Weight::kKind, K, 1);
     Input::prepare(source, 0, 1, input(slot), reinterpret_cast<float*>(end - Input::kRowBytes));
   }
-  /// Takes the logits of a panel into account.
+  /// Computes the logits of a panel and updates `best`.
   LLMC_NOINLINE void compute(size_t panel, size_t slot, Choice& best) const {
     const PreparedRows<Source> row{source, input(slot), 1, 0, 1};
     alignas(kAlignment) float logits[kPanelRows];
@@ -166,9 +168,8 @@ struct ChooseStage {
   }
 };
 
-/// Prepares the input of each worker, also for the tasks after this one, and stores the greatest
-/// logits that rows may have. A worker's choice is the largest of its own, and its panel as
-/// `index`.
+/// Prepares the input of each worker, which the following steps use, too, and stores upper bounds
+/// of all logits. A worker's choice contains the largest of its upper bounds; `index` is its panel.
 template <class Stage>
 struct GreatestTask {
   static constexpr size_t K = Stage::K;
@@ -183,7 +184,7 @@ struct GreatestTask {
     const Quantized x = quantized_at<K>(stage.input(slot), 1);
     const float norm = activation_norm<K>(x);
     for (Range range = partition.first(slot); range.begin < range.end; range = partition.next()) {
-      // Parts that are read concurrently, as in LinearTask.
+      // Divide the range into parts that are read concurrently, as in LinearTask.
       const size_t part = (range.end - range.begin) / kWeightStreams;
       for (size_t i = 0; i < part; ++i)
         panels<kWeightStreams>(range.begin + i, part, x, norm, largest, where);
@@ -218,8 +219,8 @@ struct GreatestTask {
   }
 };
 
-/// Computes the panels that may have the largest logit. Workers begin with `known`, the choice from
-/// panel `computed`.
+/// Computes all panels that may contain the largest logit. Workers begin with `known`, the choice
+/// from panel `computed`, which is already computed.
 template <class Stage>
 struct CandidateTask {
   const Stage& stage;
@@ -244,7 +245,7 @@ struct CandidateTask {
   }
 };
 
-/// Does what linear() does with Store<N>, for one token, but stores only the greatest result.
+/// Computes the same product as linear() with Store<N>, for one token, but stores only the Choice.
 template <class Source, class Weight, size_t N>
 inline void linear(const KernelContext& context, const Source& source, const Weight& weight,
                    const Choose<N>& chosen) {

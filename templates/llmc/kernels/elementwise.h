@@ -3,7 +3,8 @@
 #include "llmc/kernels/functions.h"
 #include "llmc/kernels/stage.h"
 
-/// Elementwise operators that were not fused: y[t][n] for n < N, a compile-time constant.
+/// Elementwise operators that were not fused: y[t][n] for n < N, where N is a compile-time
+/// constant.
 namespace llmc {
 inline namespace LLMC_ISA {
 

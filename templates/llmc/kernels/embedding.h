@@ -3,7 +3,7 @@
 #include "llmc/kernels/stage.h"
 #include "llmc/sizes.h"
 
-/// Embedding: x[t] = table[tokens[t]] as f32.
+/// Embedding: x[t] = table[tokens[t]], converted to f32.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -31,8 +31,8 @@ template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_
           size_t Width>
 using TableCoded = Table<coded_table({Bits, Block, Scale, Zero}), Rows, Width>;
 
-/// A packed weight matrix read as a table: the output head, if it shares its weights with the
-/// embedding.
+/// A packed weight matrix that is read as a table: the output head, if it shares its weights with
+/// the embedding.
 template <class Weight>
 struct WeightTable {
   static constexpr size_t kRows = Weight::kRows;
@@ -45,7 +45,8 @@ struct WeightTable {
   }
 };
 
-/// Selects the row of the token's id, or the row that was given in place of it.
+/// Selects the row of the token's id. If the caller passes rows in place of token ids
+/// (llmc_run::embeddings), they are used instead.
 struct ByToken {
   static constexpr bool kMayBeGiven = true;
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
@@ -74,7 +75,8 @@ LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x)
   });
 }
 
-/// Copies the rows that the call passes in place of embeddings to x f32[tokens][Width].
+/// Copies the rows that the caller passes in place of token ids (llmc_run::embeddings) to
+/// x f32[tokens][Width].
 template <size_t Width>
 inline void input_rows(const KernelContext& context, float* x) {
   __builtin_memcpy(x, context.run->embeddings, context.tokens * Width * sizeof(float));
@@ -92,8 +94,8 @@ inline void embedding(const KernelContext& context, const Weight<Kind, Rows, K>&
   embedding_rows<Ids>(context, WeightTable<Weight<Kind, Rows, K>>{weight}, x);
 }
 
-/// Writes x[i] = table[ids[i]] for the rows of the call. Negative ids count from the end. An id
-/// outside the table reads row 0, and the function then returns false.
+/// Computes x[i] = table[ids[i]] for the rows of the call. Negative ids count from the end. For an
+/// id outside the table, reads row 0 and returns false.
 template <class T, class Id>
 inline bool lookup(const KernelContext& context, T table, const Id* ids, float* x) {
   constexpr auto kRows = static_cast<int64_t>(T::kRows);

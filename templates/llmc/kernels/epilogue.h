@@ -77,9 +77,9 @@ struct Gated {
   }
 };
 
-/// Makes the compiler load an array from memory after this, not from vectors that it has in
-/// registers. Else clang 19 moves floats from vector to vector where single floats are rotated,
-/// with wrong shuffles on LASX (docs/kernels.md).
+/// Forces the compiler to reload an array of kCount floats from memory. Otherwise, where the floats
+/// of a head are rotated, clang 19 moves them between vector registers with shuffles, which it may
+/// compile incorrectly for LASX (docs/kernels.md).
 template <size_t kCount>
 LLMC_INLINE void keep_in_memory(float* row) {
   asm volatile("" : "+m"(*reinterpret_cast<float(*)[kCount]>(row)));
@@ -93,8 +93,8 @@ struct QkvConfig : Shape {
 
 /// Rotates q heads and stores them in q f32[tokens][heads][head_dim]. Rotates k heads, and stores k
 /// and v heads in layer `layer` of the sequences' caches. A unit is a head. `rope` is the angle
-/// table of these tokens, f32[tokens][rotation.dims], or of all positions if by_position is set, or
-/// nullptr for no rotation.
+/// table of these tokens, f32[tokens][rotation.dims]; if by_position is set, the table of all
+/// positions; nullptr for no rotation.
 template <class Config>
 struct QkvRope {
   static constexpr size_t kUnitPanels = qkv_unit_panels(Config::kHeadDim);
@@ -163,8 +163,8 @@ struct QkvNormRope {
   }
 };
 
-/// Applies an epilogue to the rows of a product that was stored with Store<N>, f32[tokens][N], in
-/// packed-row order. The result has the same bits as linear() with the epilogue.
+/// Applies an epilogue to the rows of a product, f32[tokens][N] in packed-row order, that was
+/// stored with Store<N>. The result has the same bits as that of linear() with the epilogue.
 template <size_t N, class Epilogue>
 inline void finish_rows(const KernelContext& context, const float* product,
                         const Epilogue& epilogue) {

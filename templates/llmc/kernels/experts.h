@@ -5,11 +5,12 @@
 /// expert_linear<experts>(context, x, ids, slots, weight, y, bias): y[r] = x[r] . W[ids[r]]^T +
 /// bias
 ///
-/// for the rows r of all tokens, `slots` for each; without ids (nullptr), ids[r] = r mod experts.
-/// Rows are sorted by expert, so that an expert's weights are read once for all of its rows, and
-/// only the weights of experts that occur are read. An expert with one row is computed like a layer
-/// with one token, others like a layer with several tokens; both give a row the same bits, which
-/// therefore do not depend on the other rows.
+/// for the rows r of all tokens, `slots` rows for each token. W[e] and the bias belong to expert e.
+/// Without ids (nullptr), ids[r] = r mod experts. Rows are sorted by expert, so that an expert's
+/// weights are read once for all of its rows, and only the weights of experts that occur are read.
+/// An expert with one row is computed like a layer with one token, and one with more rows like a
+/// layer with several tokens. Both ways give the same bits, so a row's result does not depend on
+/// the other rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -49,8 +50,9 @@ struct ExpertOrder {
   size_t used;
 };
 
-/// Sorts `count` rows in `memory`, which has expert_order_bytes() bytes. Ids are clamped to 0 ..
-/// kExperts - 1; nullptr: the experts in turn.
+/// Sorts `count` rows by expert. The arrays of the result are in `memory`, which must have
+/// expert_order_bytes() bytes. Ids are clamped to 0 .. kExperts - 1. If `ids` is nullptr, the
+/// expert of row r is r mod kExperts.
 template <size_t kExperts>
 inline ExpertOrder order_by_expert(const int64_t* ids, size_t count, unsigned char* memory) {
   auto* const rows = reinterpret_cast<uint32_t*>(memory);
@@ -80,7 +82,7 @@ inline ExpertOrder order_by_expert(const int64_t* ids, size_t count, unsigned ch
   return order;
 }
 
-/// The product of an expert's rows.
+/// The products of a call. `used` is the index of an expert in ExpertOrder::experts.
 template <WeightKind Kind, size_t N, size_t K, Basis basis>
 struct ExpertProduct {
   using Matrix = Weight<Kind, N, K, basis>;
@@ -103,11 +105,11 @@ struct ExpertProduct {
     return area + order.begins[used] * expert_row_bytes(Kind, K);
   }
 
-  /// Prepares row `row` of the sorted rows, which is one of expert `used`.
+  /// Prepares row `row` of the sorted rows, which must belong to expert `used`.
   LLMC_INLINE void prepare(size_t used, size_t row, float* buffer) const {
     Input::prepare(source(used), row - order.begins[used], row_count(used), input(used), buffer);
   }
-  /// Computes panels of an expert.
+  /// Computes the given panels of an expert for all of its rows.
   LLMC_INLINE void multiply(size_t used, Range panels, float* tile) const {
     const size_t expert = order.experts[used], count = row_count(used);
     const Matrix matrix{weight + expert * Matrix::bytes};
@@ -126,7 +128,7 @@ struct ExpertProduct {
   }
 };
 
-/// Distributes the preparation of the sorted rows.
+/// Distributes the preparation of the sorted rows over the workers.
 template <class Product>
 struct ExpertPrepareTask {
   const Product& product;
@@ -146,7 +148,7 @@ struct ExpertPrepareTask {
   }
 };
 
-/// Distributes the panels of all experts that occur.
+/// Distributes the panels of all experts that occur over the workers.
 template <class Product>
 struct ExpertTask {
   const Product& product;
@@ -188,7 +190,7 @@ inline void expert_linear(const KernelContext& context, const float* x, const in
                         bias,
                         order_by_expert<kExperts>(ids, rows, context.work),
                         buffers + workers * kBufferBytes};
-  constexpr size_t kRowsAlone = 16;  // are not worth a barrier
+  constexpr size_t kRowsAlone = 16;  // at most this many rows cost less than a barrier
   ExpertPrepareTask<Product> prepare{
       product, WorkPartition(run, rows, rows <= kRowsAlone ? 1 : workers), buffers, kBufferBytes};
   for_each_worker(run, prepare);

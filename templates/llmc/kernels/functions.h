@@ -2,8 +2,8 @@
 
 #include "llmc/math.h"
 
-/// Functions of one or two operands, as types. Elementwise kernels and the epilogues of linear()
-/// apply them to eight lanes.
+/// Functions of one or two operands, as types for template arguments. Elementwise kernels and the
+/// epilogues of linear() apply them to vectors of eight lanes.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -5,15 +5,15 @@
 
 /// The transform H . D of a group of n = 32, 64, 128 or 256 numbers:
 ///
-///   D  negates elements i with bits 3 and 4 of i set; then, for n >= 128, those with the upper two
-///      bits of i set
-///   H  for the distances h = n / 2, n / 4, ..., 1: all pairs (u, v) of elements i and i + h, where
-///      i has not bit h, become (u + v, u - v)
+///   D  negates the elements i with bits 3 and 4 of i set; then, for n >= 128, those with the upper
+///      two bits of i set
+///   H  for the distances h = n / 2, n / 4, ..., 1: replaces each pair (u, v) of elements i and
+///      i + h, where bit h of i is 0, by (u + v, u - v)
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Applies H to kCount vectors, after negating those with the upper two bits of their number set:
-/// the first sums and differences of these change places.
+/// Applies H across kCount vectors. With kCount >= 4, first negates the vectors whose index has the
+/// upper two bits set, by exchanging their sums and differences in the first step.
 template <size_t kCount>
 LLMC_INLINE void butterflies(F32x8 (&v)[kCount]) {
   for (size_t distance = kCount / 2; distance > 0; distance /= 2) {
@@ -27,7 +27,8 @@ LLMC_INLINE void butterflies(F32x8 (&v)[kCount]) {
   }
 }
 
-/// Stores the transform of x[n] in y[n]. It is not inlined, because a model has many products.
+/// Stores the transform of x[n] in y[n]. Not inlined, to limit the code size of models with many
+/// products.
 template <size_t n>
 LLMC_NOINLINE inline void hadamard(const float* x, float* y) {
   static_assert(n == 32 || n == 64 || n == 128 || n == 256);

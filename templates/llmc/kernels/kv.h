@@ -10,8 +10,8 @@
 ///     keys    [kv_heads, block/8, padded dim, 8]   eight tokens adjacent
 ///     values  [kv_heads, padded dim/8, block, 8]   eight dims adjacent
 ///
-/// The content of a block depends only on its tokens; slots of tokens that are not stored yet are
-/// undefined.
+/// The content of a block depends only on the tokens of its sequence up to the end of the block.
+/// Slots of tokens that are not stored yet are undefined.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -28,8 +28,8 @@ struct AttentionShape {
   static_assert(kBlockTokens % kPanelRows == 0, "a block is whole groups of 8 tokens");
 };
 
-/// One layer of a sequence's cache, addressed by position. The state of a source (source.h), to
-/// which `blocks` then points, has the blocks of each KV head side by side.
+/// One layer of a sequence's cache, addressed by position. For a source (source.h), *blocks is the
+/// state of the source, in which the blocks of each KV head are contiguous.
 template <class Shape>
 struct KvLayer {
   static constexpr KvFormat kKeys = Shape::kFormats.keys, kValues = Shape::kFormats.values;
@@ -38,10 +38,11 @@ struct KvLayer {
   static constexpr size_t kBlockHeads = Shape::kOfSource ? 1 : Shape::kKvHeads;
   static constexpr size_t kKeyBytes =
       kv_key_bytes(kKeys, kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens);
-  /// Size of this layer's part of a block, of a source: for one head.
+  /// Size of this layer's part of a block; for a source, whose blocks belong to one head, the size
+  /// of a block.
   static constexpr size_t kPartBytes =
       kv_layer_bytes(kBlockHeads, Shape::kHeadDim, Shape::kBlockTokens, Shape::kFormats);
-  /// Size of the value codes, which precede the scales, and of the padding after the scales.
+  /// Size of the values without scales, and of the padding after their scales.
   static constexpr size_t kCodeBytes =
       kBlockHeads * Shape::kPadded * Shape::kBlockTokens * Values::kBytes;
   static constexpr size_t kPaddingBytes =
@@ -52,14 +53,15 @@ struct KvLayer {
   unsigned char* const* blocks;
   size_t offset;  // offset of the layer in a block, in bytes
 
-  /// Returns this layer's part of the block with `position` and a head: keys, then values.
+  /// Returns this layer's part of the block that contains `position` (and, for a source, belongs to
+  /// `head`): keys, then values.
   LLMC_INLINE unsigned char* part(size_t head, size_t position) const {
     const size_t block = position / Shape::kBlockTokens;
     if constexpr (Shape::kOfSource)
       return *blocks + offset + (head * Shape::kBlocks + block) * kPartBytes;
     return blocks[block] + offset;
   }
-  /// Returns the index of a head in a block.
+  /// Returns the index of `head` among the heads in a block.
   static LLMC_INLINE size_t in_block(size_t head) { return Shape::kOfSource ? 0 : head; }
   /// Returns the group of 8 keys that contains `position`: [padded dim][8].
   LLMC_INLINE unsigned char* keys(size_t head, size_t position) const {
@@ -67,19 +69,20 @@ struct KvLayer {
     return part(head, position) + (in_block(head) * (Shape::kBlockTokens / kPanelRows) + group) *
                                       kv_key_group_bytes(kKeys, Shape::kHeadDim);
   }
-  /// If keys are codes, returns the scale f32[8] and midpoint f32[8] of the group with `position`.
+  /// If keys are codes, returns the scale f32[8] and midpoint f32[8] of the group of `position`.
   LLMC_INLINE float* key_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(keys(head, position) +
                                     Shape::kPadded * kPanelRows * Keys::kBytes);
   }
-  /// Returns the values of dims 8*group .. +8 from `position` to the end of its block: [tokens][8].
+  /// Returns the values of the 8 dims from 8*group on, for the tokens from `position` to the end of
+  /// its block: [tokens][8].
   LLMC_INLINE unsigned char* values(size_t head, size_t group, size_t position) const {
     return part(head, position) + kKeyBytes +
            ((in_block(head) * (Shape::kPadded / kPanelRows) + group) * Shape::kBlockTokens +
             position % Shape::kBlockTokens) *
                kPanelRows * Values::kBytes;
   }
-  /// If values are codes, returns their scales from `position` to the end of its block:
+  /// If values are codes, returns the scales of the tokens from `position` to the end of its block:
   /// f32[tokens].
   LLMC_INLINE float* value_scales(size_t head, size_t position) const {
     return reinterpret_cast<float*>(part(head, position) + kKeyBytes + kCodeBytes) +

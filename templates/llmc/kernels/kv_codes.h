@@ -3,21 +3,22 @@
 #include "llmc/math.h"
 #include "llmc/sizes.h"
 
-/// Number formats of the KV cache: functions that read eight numbers, and that quantize a key or
-/// value of one token and head (docs/numerics.md, "The cache").
+/// Number formats of the KV cache: functions that load eight numbers, and functions that quantize
+/// a key or value row of one token and head (docs/numerics.md, "The cache").
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// The memory format of keys or values for Lanes (simd/wide.h). Codes are loaded without their
-/// scale. Up to kConvertedRows rows convert numbers in their loops, each tile of rows again; for
-/// more rows a copy of the tile as floats costs less.
+/// scale. With at most kConvertedRows query rows, the loops of every row tile convert the numbers.
+/// With more rows, a copy of the tile as floats (WidenedTile) costs less.
 template <KvFormat kFormat>
 struct KvNumbers;
 template <>
 struct KvNumbers<KvFormat::kF32> : Floats {
   static constexpr size_t kConvertedRows = ~size_t{0};  // nothing is converted
 };
-/// Where one instruction converts 16 numbers, it costs less than a copy.
+/// kConvertedRows of formats that are converted quickly. If one instruction converts 16 numbers,
+/// conversion in the loops always costs less than a copy.
 inline constexpr size_t kQuickConversionRows = kRegisterFloats == 16 ? ~size_t{0} : 12;
 template <>
 struct KvNumbers<KvFormat::kF16> : Halves {
@@ -42,8 +43,8 @@ struct KvNumbers<KvFormat::kFp8> {
   }
 };
 
-/// Limits of quantized magnitudes: below kKvSmallest the inverse of a scale, and from kKvLargest on
-/// sums, would not be finite.
+/// Limits for quantization. The inverse of a scale might be infinite for ranges or magnitudes below
+/// kKvSmallest, and sums of two numbers for magnitudes of at least kKvLargest.
 inline constexpr float kKvSmallest = 0x1p-96f, kKvLargest = 0x1p126f;
 
 /// Dequantization of a row of codes: scale * f(code) + midpoint.
@@ -51,8 +52,8 @@ struct KvScale {
   float scale, midpoint;
 };
 
-/// Maximum magnitude (NaN is treated as the largest), minimum and maximum of a row, f32[padded
-/// kCount].
+/// Maximum magnitude, minimum and maximum of the first kCount numbers of a row, which is padded to
+/// a multiple of 8. For the magnitude, NaN is larger than all numbers.
 template <size_t kCount>
 struct KvExtent {
   float magnitude, low, high;
@@ -70,14 +71,14 @@ struct KvExtent {
       most = max(v, most);
     }
     magnitude = bits_float(static_cast<uint32_t>(reduce_max_i32(largest_bits)));
-    low = -reduce_max(zero_f32() - least);  // a minimum
+    low = -reduce_max(zero_f32() - least);  // the minimum
     high = reduce_max(most);
   }
   LLMC_INLINE bool usable() const { return float_bits(magnitude) < float_bits(kKvLargest); }
 };
 
-/// Converts a row of kPadded numbers to codes, eight at a time, with `code`, which returns codes in
-/// -128 .. 127.
+/// Converts a row of kPadded numbers to one-byte codes. code(F32x8) converts eight numbers; its
+/// results are saturated to -128 .. 127.
 template <size_t kPadded, class Code>
 LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code code) {
   for (size_t i = 0; i < kPadded; i += 32) {
@@ -93,8 +94,9 @@ LLMC_INLINE void store_codes_of(const float* row, unsigned char* codes, Code cod
 
 inline constexpr KvScale kKvNaN{bits_float(0x7fc00000u), 0};
 
-/// Quantizes a key, f32[padded dim], to int8 codes, with the midpoint of minimum and maximum, and
-/// 254 steps between them. The scale is NaN if a number is NaN, infinite or at least kKvLargest.
+/// Quantizes a key, f32[padded dim], to int8 codes: the range from its minimum to its maximum has
+/// 254 steps around the midpoint. The scale is NaN if a number is NaN, infinite or, in magnitude,
+/// at least kKvLargest.
 template <size_t kHeadDim>
 LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   constexpr size_t kPadded = padded_dim(kHeadDim);
@@ -112,14 +114,14 @@ LLMC_INLINE KvScale quantize_keys(const float* row, unsigned char* codes) {
   return {empty ? 0.0f : range / 254.0f, midpoint};
 }
 
-/// Returns the E4M3 code of y, |y| <= 1.75, as a signed byte (sign, 4 exponent bits, 3 fraction
-/// bits), rounded to nearest even. The E4M3 value of the code is 2^8 y.
+/// Returns 2^8 y, |y| <= 1.75, as an E4M3 code in a signed byte (sign, 4 exponent bits, 3 fraction
+/// bits), rounded to nearest even.
 LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   const I32x8 magnitude = bits(y) & splat_i32(0x7fffffff);
   const I32x8 odd = shift_right_arithmetic<20>(magnitude) & splat_i32(1);
   const I32x8 rounded = magnitude + splat_i32(0x7ffff) + odd;
   const I32x8 normal = shift_right_arithmetic<20>(rounded) - splat_i32(112 << 3);
-  // Below 2^-14 the unit is 2^-17.
+  // Below 2^-14, codes are multiples of 2^-17.
   const I32x8 subnormal = round_to_i32(from_bits(magnitude) * splat(0x1p17f));
   const Mask8 small = less(from_bits(magnitude), splat(0x1p-14f));
   const F32x8 code = select(small, from_bits(subnormal), from_bits(normal));
@@ -127,8 +129,9 @@ LLMC_INLINE I32x8 e4m3_code(F32x8 y) {
   return bits(code) | sign;
 }
 
-/// Quantizes a value row to one-byte codes of kFormat, kInt8 or kFp8, and returns the scale, with
-/// which the maximum magnitude becomes the largest code; NaN as for keys.
+/// Quantizes a value row, f32[padded dim], to one-byte codes of kFormat (kInt8 or kFp8). Returns
+/// the scale, which maps the maximum magnitude to the largest code. It is NaN in the same cases as
+/// for keys.
 template <KvFormat kFormat, size_t kHeadDim>
 LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   constexpr float kLargest = kFormat == KvFormat::kInt8 ? 127.0f : 1.75f;
@@ -145,7 +148,7 @@ LLMC_INLINE float quantize_values(const float* row, unsigned char* codes) {
   return empty ? 0.0f : extent.magnitude / kLargest;
 }
 
-/// Stores f32[padded dim] as contiguous numbers of a format without scales.
+/// Stores a row, f32[padded dim], as contiguous numbers of a format without scales.
 template <KvFormat kFormat, size_t kPadded>
 LLMC_INLINE void store_numbers(const float* row, unsigned char* numbers) {
   for (size_t i = 0; i < kPadded; i += 8) {

@@ -4,14 +4,15 @@
 
 /// Converts tokens of a block to and from the format of saved states. In this format, each token
 /// has for each layer its keys [kv_heads][head_dim], then its values. If keys or values are codes,
-/// each head is followed by its scale (keys: scale and midpoint). The format does not depend on the
-/// block size or the slot.
+/// the codes of each head are followed by their scale (keys: scale and midpoint). The format does
+/// not depend on the block size or on the slot of a token in its block.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Calls f(stored, record, bytes) for every piece of `count` tokens from slot `first` on: its
-/// address in the block, its offset in the saved state's bytes, and its size. The loops are not
-/// unrolled, which would cost tens of kilobytes of code for a rare operation.
+/// Calls f(stored, record, bytes) for every contiguous piece of `count` tokens from slot `first`
+/// on: its address in the block, its offset in the bytes of the saved tokens, and its size in
+/// bytes. The loops are not unrolled, which would cost tens of kilobytes of code for a rare
+/// operation.
 template <class Shape, class F>
 inline void for_kv_pieces(unsigned char* block, uint32_t first, uint32_t count, F f) {
   constexpr size_t kDim = Shape::kHeadDim;
@@ -57,8 +58,8 @@ inline void kv_save(const unsigned char* block, uint32_t first, uint32_t count, 
                            LLMC_INLINE_LAMBDA { __builtin_memcpy(to + record, stored, bytes); });
 }
 
-/// Copies `count` tokens to the slots from `first` on. Clears the padding dims, which a saved state
-/// does not contain but kernels read.
+/// Copies `count` saved tokens to the slots from `first` on. Clears the padding dims, which a saved
+/// state does not contain but kernels read.
 template <class Shape>
 inline void kv_load(unsigned char* block, uint32_t first, uint32_t count,
                     const unsigned char* from) {

@@ -2,13 +2,13 @@
 
 #include "llmc/kernels/kv.h"
 
-/// Tiles: views of 64 tokens of the cache, which one step of attention processes. `Keys` and
-/// `Values` define the number format (KvNumbers); keys(), values() and together() define the
-/// addresses.
+/// Tiles: views of the 64 tokens of the cache that one step of attention processes. A column is the
+/// index of a token in its tile. `Keys` and `Values` define the number format (KvNumbers); keys(),
+/// values() and together() define the addresses.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The range of a tile's 64 keys that a query sees. `begin` is 0 without a window.
+/// Columns [begin, end) of a tile, for example those that a query sees.
 struct Columns {
   size_t begin, end;
 };
@@ -16,11 +16,11 @@ struct Columns {
 struct NextTile {
   size_t head = 0, token = 0;
   size_t begin = 0, count = 0;  // columns [begin, count) will be read, in whole groups of 8
-  /// Whether the loops over the current tile can prefetch the next tile: both are visible from
-  /// their first column on and have the same block layout.
+  /// Whether the loops over the current tile can prefetch the next tile. For this, both tiles must
+  /// be visible from their first column on and have the same block layout.
   bool in_steps = false;
 };
-/// A head's 64 keys and values from `token` on, read directly from the cache.
+/// The 64 keys and values of a head from `token` on, read directly from the cache.
 template <class ShapeV>
 struct CachedTile {
   using Shape = ShapeV;
@@ -36,7 +36,8 @@ struct CachedTile {
   LLMC_INLINE const unsigned char* keys(size_t column) const {
     return cache.keys(head, token + column);
   }
-  /// Returns the values of dims 8*group .. +8 of the next together(column) tokens: [tokens][8].
+  /// Returns the values of the 8 dims from 8*group on: [tokens][8], for `column` and the following
+  /// columns. together(column) is the number of tokens that are contiguous from `column` on.
   LLMC_INLINE const unsigned char* values(size_t group, size_t column) const {
     return cache.values(head, group, token + column);
   }
@@ -44,7 +45,7 @@ struct CachedTile {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
   /// Returns the number of columns of the next tile, from `column` on, that the loops over this
-  /// tile prefetch. The functions below return their addresses.
+  /// tile prefetch. The four next_ functions below return their addresses.
   LLMC_INLINE size_t next_count(size_t column) const {
     return next.in_steps && column < next.count ? next.count - column : 0;
   }
@@ -64,14 +65,14 @@ struct CachedTile {
   LLMC_INLINE const float* key_scales(size_t column) const {
     return cache.key_scales(head, token + column);
   }
-  /// Returns the scales of the values of 8 tokens from `column` on, a multiple of 8.
+  /// Returns the scales f32[8] of the values of 8 tokens from `column` on, a multiple of 8.
   LLMC_INLINE const float* value_scales(size_t column) const {
     return cache.value_scales(head, token + column);
   }
 };
-/// A tile as floats, in a worker's memory of attention_widened_bytes(), so that numbers read by
-/// several tiles of rows are converted only once. Codes are not multiplied by their scales, which
-/// remain in the cache.
+/// A copy of a tile as floats, in a worker's memory of attention_widened_bytes(). Numbers that
+/// several row tiles read are thus converted only once. Codes are not multiplied by their scales,
+/// which are read from the cache.
 template <class ShapeV>
 struct WidenedTile {
   using Shape = ShapeV;
@@ -94,7 +95,7 @@ struct WidenedTile {
   LLMC_INLINE const float* value_scales(size_t column) const { return cached.value_scales(column); }
 };
 
-/// Fills `to` with some columns of its cached tile, in whole groups of 8.
+/// Converts the given columns of the cached tile of `to` to floats, in whole groups of 8.
 template <class Shape>
 LLMC_NOINLINE inline void widen(const WidenedTile<Shape>& to, Columns columns) {
   using Keys = typename CachedTile<Shape>::Keys;

@@ -11,9 +11,9 @@
 ///
 /// With one token, every worker prepares the input (norm, quantization) separately, which is
 /// cheaper than a barrier. With several tokens, the workers share the preparation. Then each worker
-/// computes consecutive ranges of units (panels that an epilogue needs together). One worker
-/// computes an output element in a fixed order of operations, so its bits do not depend on the
-/// number of workers or tokens.
+/// computes ranges of consecutive units (a unit is the panels that an epilogue needs together).
+/// One worker computes an output element in a fixed order of operations, so its bits do not depend
+/// on the number of workers or tokens.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -77,8 +77,8 @@ LLMC_INLINE void panels_gemv(const uint8_t* panel, size_t stride, const Prepared
   }
 }
 
-/// Computes the products of few tokens with panels that are read concurrently. The results of
-/// panels are `y_stride` floats apart: y[count][8].
+/// Computes the products of few tokens with panels that are read concurrently. The results of a
+/// panel are y[count][8], and those of panels are `y_stride` floats apart.
 template <class W, class Source>
 LLMC_INLINE void panels_few(const PanelStreams& streams, const PreparedRows<Source>& rows, float* y,
                             size_t y_stride) {
@@ -98,7 +98,7 @@ LLMC_INLINE void panels_few(const PanelStreams& streams, const PreparedRows<Sour
   }
 }
 
-/// Computes y[8] of one panel and one prepared row, without tiling.
+/// Computes y[8], the product of one panel with row `token` of the prepared rows, without tiling.
 template <class W, class Source>
 LLMC_INLINE void panel_reference(const uint8_t* panel, const PreparedRows<Source>& rows,
                                  size_t token, float* y) {
@@ -134,7 +134,8 @@ struct LinearTask {
   Epilogue epilogue;
   size_t tokens;
   WorkPartition partition;
-  /// The prepared input. With one token, each worker has its own; with more, they share one.
+  /// The prepared input: with one token, a copy for each worker; with more tokens, shared by all
+  /// workers.
   unsigned char* area;
   unsigned char* tiles;  // one tile per worker
 
@@ -179,10 +180,11 @@ struct LinearTask {
     tiled(range, tile);
   }
 
-  /// A panel's weights stay in the cache for a strip of tokens.
+  /// Processes many tokens, in strips. A panel's weights stay in the cache while they are used for
+  /// a strip of tokens.
   LLMC_INLINE void tiled(Range range, float* tile) const {
-    // Strips have about the same size, so that none has few tokens. Where activations are stored in
-    // groups of tokens, a strip is a whole number of groups.
+    // Strips have about the same size, so that none has few tokens. If activations are stored in
+    // groups of tokens, strips have kTokenStrip tokens, a whole number of groups.
     const size_t strips = ceil_div(tokens, kTokenStrip);
     const auto first_token = [&](size_t strip) LLMC_INLINE_LAMBDA {
       const size_t whole = strip * kTokenStrip;
@@ -207,7 +209,7 @@ struct LinearTask {
   }
 
   /// Processes one token. Splits the range into kWeightStreams parts that are read concurrently.
-  /// Units are those of `matrix`; its first unit is unit `first` of the stage.
+  /// `range` contains units of `matrix`, whose first unit is unit `first` of the stage.
   template <WeightKind Kind, size_t N, Basis basis>
   LLMC_INLINE void gemv(const llmc::Weight<Kind, N, K, basis>& matrix, Range range, size_t first,
                         const PreparedRows<Source>& rows, float* tile) const {
@@ -247,8 +249,8 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { gemv(part, units, unit, rows, tile); });
   }
 
-  /// Processes few tokens. Splits the range into kStreams parts, as gemv() does. The panels of the
-  /// units that remain are adjacent.
+  /// Processes few tokens. Splits the range into kStreams parts that are read concurrently, as in
+  /// gemv(). For the remaining units, reads kStreams adjacent panels concurrently.
   template <WeightKind Kind, size_t N, Basis basis>
   LLMC_INLINE void few(const llmc::Weight<Kind, N, K, basis>& matrix, Range range, size_t first,
                        const PreparedRows<Source>& rows, float* tile) const {
@@ -313,8 +315,8 @@ struct LinearTask {
                     LLMC_INLINE_LAMBDA { reference(part, units, unit, rows, tile); });
   }
 
-  /// Calls f(matrix, range of its units, index of its first unit in the stage) for both joined
-  /// matrices.
+  /// Calls f(matrix, range of its units, index of its first unit in the stage) for each of the two
+  /// joined matrices that has units in `range`.
   template <class First, class Second, class F>
   static LLMC_INLINE void each_matrix(const Joined<First, Second>& matrix, Range range,
                                       size_t first, F f) {
@@ -332,7 +334,7 @@ struct LinearTask {
 };
 
 /// Distributes the preparation of several tokens over the workers, in groups of tokens that are
-/// adjacent in memory, so that no cache line has two writers.
+/// adjacent in memory (kActivationTokens), so that workers do not write to the same cache lines.
 template <class Source, class Weight>
 struct PrepareTask {
   using Input = LinearInput<Source, Weight>;

@@ -3,11 +3,12 @@
 #include "llmc/kernels/norm.h"
 #include "llmc/kernels/quantize.h"
 
-/// Sources of linear() (linear.h): rows of floats, rows that a norm produces, quantized rows.
+/// Sources of linear() (linear.h): rows of floats, rows of floats to which a norm is applied, and
+/// quantized rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// x f32[tokens][K]
+/// Rows of x, f32[tokens][K].
 template <size_t K>
 struct Rows {
   static constexpr size_t kColumns = K;
@@ -80,7 +81,7 @@ struct LinearInput {
   }
 };
 
-/// Tokens [token, token + count) of a stage's prepared rows.
+/// The prepared rows of tokens [token, token + count) of a stage with `tokens` tokens.
 template <class Source>
 struct PreparedRows {
   const Source& source;

@@ -14,13 +14,13 @@ LLMC_INLINE F32x8 inverse_root(float x) {
   return splat(root[0]);
 }
 
-/// Stores eight results of a norm at i, plus the residual unless it is nullptr.
+/// Stores eight results of a norm at y[i], plus the residual unless it is nullptr.
 template <size_t K>
 LLMC_INLINE void store_normalised(float* y, size_t i, F32x8 v, const float* residual) {
   store_row<K>(y, i, residual == nullptr ? v : load_row<K>(residual, i) + v);
 }
 
-/// Normalizes one row. Lane j adds the squares of x[j], x[j+8], … in this order; then reduce_add
+/// Normalizes one row. Lane j adds the squares of x[j], x[j+8], … in this order; then reduce_add()
 /// adds the lanes. y may be x or residual; residual may be nullptr.
 template <size_t K>
 LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, float* y,
@@ -37,8 +37,8 @@ LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, fl
   }
 }
 
-/// Normalizes one row. Sums, first of x, then of the squares of x - mean, have the same order as in
-/// the RMS norm. `bias` may be nullptr; y and residual are as above.
+/// Normalizes one row. The sum of x and the sum of the squares of x - mean have the same order as
+/// in the RMS norm. `bias` may be nullptr. The rules for y and residual are the same, too.
 template <size_t K>
 LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float* bias, float eps,
                                 float* y, const float* residual = nullptr) {

@@ -17,7 +17,8 @@ inline namespace LLMC_ISA {
 
 struct ExactPanels;
 
-/// Properties of a format: the relation of its groups to blocks of 32, and its offsets.
+/// Properties of a format: the relation of its groups to blocks of 32, and the offsets of its
+/// codes.
 template <CodedFormat kFormat>
 struct CodedShape {
   static constexpr bool kNibbles = kFormat.bits == 4;
@@ -29,7 +30,7 @@ struct CodedShape {
   static constexpr bool kSums = kNibbles || kSix || kFormat.zero != CodedZero::kNone;
   /// Offset of stored codes in formats without zero points.
   static constexpr int kZeroPoint = kNibbles ? kZeroPoint4 : kSix ? kZeroPoint6 : 0;
-  /// Whether unpacking removes that offset, so that no sums are needed.
+  /// Whether unpacking subtracts that offset, so that no sums are needed.
   static constexpr bool kCentred =
       kSix ? kSquareTiles || kSignedCodes
            : kNibbles && kFormat.zero == CodedZero::kNone && kSignedCodes;
@@ -48,8 +49,9 @@ LLMC_INLINE F32x8 coded_numbers(const uint8_t* p) {
   return load(reinterpret_cast<const float*>(p));
 }
 
-/// Returns float(I - z S), where `sum` is the sum over the stored codes, or with kOffset over those
-/// plus kZeroPoint8, `s` is S, and `zeros` are the zero points of this group.
+/// Returns float(I - z S). `sum` is the sum over the stored codes; with kCentred, over the codes
+/// without their offset; with kOffset, over the stored codes plus kZeroPoint8. `s` is S, and
+/// `zeros` are the zero points of the group.
 template <CodedFormat kFormat, bool kCentred = false, bool kOffset = false>
 LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   F32x8 i = to_f32(sum);
@@ -68,8 +70,8 @@ LLMC_INLINE F32x8 coded_difference(I32x8 sum, F32x8 s, const uint8_t* zeros) {
   }
 }
 
-/// Returns S of a group: of `blocks` blocks of token `token` from block `block` on, or of half
-/// `half` of a block.
+/// Returns S of a group for token `token`: over `blocks` blocks from block `block` on, or over half
+/// `half` (0 or 1) of block `block`.
 template <CodedFormat kFormat>
 LLMC_INLINE int32_t coded_activations(const Quantized& x, size_t token, size_t block, size_t blocks,
                                       size_t half) {
@@ -100,8 +102,8 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
     }
     return to_f32(load_i32(lane));
   } else {
-    // The sums are i16 pairs of blocks. Lanes after the tile's tokens read unrelated data of `x`,
-    // at most into the scales.
+    // The sums are stored as pairs of i16, one for each of two blocks. Lanes after the tile's
+    // tokens read unrelated data of `x`, which may be sums or scales.
     I32x8 sum = zero_i32();
     for (size_t b = block; b < block + blocks; ++b) {
       const int16_t* sums = x.sums + ((b / 2) * x.tokens + token) * 2;
@@ -144,8 +146,8 @@ LLMC_INLINE void unpack_block(const uint8_t* block, [[maybe_unused]] const uint8
   }
 }
 
-/// Adds sum_k c a of one block (or half a block) of each stream. `a` are the activations of one
-/// token.
+/// Adds sum_k c a of one block (or half a block) of each stream for one token, whose activations
+/// are `a`.
 template <CodedFormat kFormat, bool kFar, size_t kPanels>
 LLMC_INLINE void coded_block_gemv(const uint8_t* block, [[maybe_unused]] const SplitPlace& place,
                                   size_t stride, const int8_t* a, I32x8 (&sum)[kPanels]) {
@@ -241,8 +243,8 @@ LLMC_INLINE void coded_block_sums(const uint8_t* codes, const int8_t* a, size_t 
                                   I32x8 (&sum)[kTokens]) {
   constexpr size_t kSteps = CodedShape<kFormat>::kHalves ? 4 : 8;
   if constexpr (CodedShape<kFormat>::kNibbles) {
-    // Like q4_block_sums, but with an optimization barrier for every sum, because activations
-    // loaded early and the float parts together would exceed the registers.
+    // Like q4_block_sums(), but with an optimization barrier for every sum. Otherwise, the compiler
+    // would load activations early, which do not fit in registers together with the float parts.
     BlockSum part[kTokens];
 #pragma clang loop unroll(full)
     for (size_t v = 0; v < kSteps; ++v) {
@@ -314,7 +316,8 @@ struct CodedSums<Exact, kFormat, kTokens, true> {
 };
 
 /// Adds the products of one superblock with kTokens tokens from `token` on to y[token][8]. `codes`
-/// are what Sums reads, and `lower` the lower bits if these are packed codes of a split format.
+/// are the packed or unpacked codes that Sums reads. `lower` are the lower bits of packed codes of
+/// a split format.
 template <CodedFormat kFormat, size_t kTokens,
           class Sums = CodedSums<ExactPanels, kFormat, kTokens, kSquareTiles>>
 LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* lower, const uint8_t* super,
@@ -360,9 +363,9 @@ LLMC_INLINE void coded_super_tile(const uint8_t* codes, const uint8_t* lower, co
   }
 }
 
-/// Unpacks a superblock's codes, without their offset with kCentred. `lower` are their lower bits
-/// in a split format. Prefetches the superblock at
-/// `next`. With kSquares, the codes have the layout of ExactPanels' tiles.
+/// Unpacks a superblock's codes; subtracts their offset if the format's kCentred is set. `lower`
+/// are their lower bits in a split format. Prefetches the superblock at `next`. With kSquares, the
+/// unpacked codes have the layout of ExactPanels' tiles.
 template <class Exact, CodedFormat kFormat, bool kSquares>
 LLMC_INLINE void coded_unpack(const uint8_t* super, const uint8_t* lower, size_t blocks,
                               const uint8_t* next, UnpackedCodes& out) {
@@ -394,7 +397,7 @@ LLMC_NOINLINE inline void coded_panels_tokens(const uint8_t* panel, size_t panel
                                               float* y) {
   constexpr bool kNibbles = CodedShape<kFormat>::kNibbles;
   constexpr size_t kPanelBytes = coded_panel_bytes(kFormat, K);
-  // With one panel, only different tokens are independent dependency chains.
+  // With one panel, the only independent dependency chains are those of different tokens.
   constexpr size_t kTile = kNibbles && kPanelTile == 1 ? kTokenTile : kByteTile;
   const size_t y_stride = count * kPanelRows;
   for (size_t i = 0; i < panels * y_stride; i += kPanelRows) store(y + i, zero_f32());

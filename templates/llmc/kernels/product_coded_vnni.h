@@ -3,11 +3,11 @@
 #include "llmc/kernels/product_coded.h"
 #include "llmc/kernels/token_tiles.h"
 
-/// Products of 6- and 8-bit codes without zero points with several tokens, on registers of several
-/// panels (kVnniCodes). The arithmetic is that of product_coded.h; codes are stored with an offset
-/// that makes them unsigned, and a sum starts with -offset * S, so that it ends as I.
+/// Products of 6- and 8-bit codes without zero points with several tokens, in registers of several
+/// panels (kVnniCodes). The arithmetic is the same as in product_coded.h. An offset makes the
+/// unpacked codes unsigned. Therefore, each sum starts at -offset * S, and its final value is I.
 ///
-/// V is the SIMD header's VnniVector (simd/vnni_exact.h), with
+/// V is the SIMD header's VnniVector (simd/vnni_exact.h), with these additional members:
 ///
 ///     plus<n>(codes)                     bytes + n
 ///     with_upper<j>(low, upper), with_lower<j>(packed, lower)  as those of simd/vec.h
@@ -24,12 +24,13 @@ constexpr bool has_vnni_codes(CodedFormat f) {
   return kVnniCodes && f.bits != 4 && f.block >= kBlock && f.zero == CodedZero::kNone;
 }
 
-/// The offset of the stored codes.
+/// Offset that is added to codes to make them unsigned.
 template <CodedFormat kFormat>
 inline constexpr int kVnniOffset =
     kFormat.bits == 8 ? kZeroPoint8 : CodedShape<kFormat>::kZeroPoint;
 
-/// Of each block and token: -offset times the sum of the block's activations.
+/// Initial values of sums: for each block and token, -offset times the sum of the block's
+/// activations.
 template <size_t kMaxTokens>
 struct VnniStarts {
   alignas(64) int32_t blocks[kBlocksPerSuper][kMaxTokens];
@@ -46,7 +47,8 @@ struct VnniStarts {
   }
 };
 
-/// Adds the starts of a block, one for each token, to the sums; with kFirst, sets them.
+/// Adds the initial values of a block, one for each token, to the sums; with kFirst, sets the sums
+/// to them.
 template <class V, bool kFirst, size_t kTokens, class Int>
 LLMC_INLINE void start_block(Int (&sum)[kTokens][V::kTileVectors], const int32_t* starts) {
 #pragma clang loop unroll(full)
@@ -58,7 +60,7 @@ LLMC_INLINE void start_block(Int (&sum)[kTokens][V::kTileVectors], const int32_t
   }
 }
 /// Adds a superblock's parts, times the activations' scales, to rows[panel][token][8] from token
-/// `t` on. If `first` is set, these are assumed to be zero.
+/// `t` on. If `first` is set, the rows are assumed to be zero.
 template <class V, size_t kTokens, class Float>
 LLMC_INLINE void add_parts(const Float (&part)[kTokens][V::kTileVectors], float* const* rows,
                            const float* scales, size_t t, bool first) {
@@ -153,9 +155,9 @@ struct VnniCodes {
     add_parts<V>(part, rows + first_vector * V::kPanels, scales, t, first);
   }
 
-  /// Adds the products of the superblock with `count` tokens to rows[panel][token][8]. Meanwhile
-  /// prefetches the superblock of each panel at `next`: at once, all these lines would have to wait
-  /// for each other.
+  /// Adds the products of the superblock with `count` tokens to rows[panel][token][8]. Also
+  /// prefetches the superblock of each panel at `next`, a few lines per tile, because prefetches of
+  /// all lines at once would have to wait for each other.
   LLMC_INLINE void multiply(const int8_t* a, size_t block_stride, const float* scale, size_t blocks,
                             size_t count, bool first, float* const* rows,
                             const uint8_t* const* next) const {
@@ -170,8 +172,8 @@ struct VnniCodes {
   }
 };
 
-/// Does the same as coded_panels_tokens(), for `k` columns: one function for all matrices of a
-/// model with the format.
+/// Does the same as coded_panels_tokens() for panels of `k` columns. `k` is a function argument, so
+/// that all matrices of a model in this format share the code.
 template <class V, CodedFormat kFormat>
 LLMC_NOINLINE inline void vnni_codes_group(const uint8_t* panel, size_t k, size_t panels,
                                            const Quantized x, size_t token, size_t count,
@@ -200,12 +202,12 @@ LLMC_NOINLINE inline void vnni_codes_group(const uint8_t* panel, size_t k, size_
   }
 }
 
-/// Products with few tokens (product_few.h) of kStreams panels.
+/// Products of kStreams panels with few tokens (product_few.h).
 template <class V, CodedFormat kFormat>
 struct VnniFew {
   static constexpr size_t kVectors = kStreams / V::kPanels, kTileVectors = V::kTileVectors;
   static constexpr size_t kGroupBlocks = CodedShape<kFormat>::kGroupBlocks;
-  /// Bytes of a superblock to prefetch with each of its blocks.
+  /// Number of bytes of a superblock to prefetch while one block is processed.
   static constexpr size_t kFetchBytes =
       ceil_div(coded_super_bytes(kFormat, kBlocksPerSuper), kBlocksPerSuper);
 
@@ -213,7 +215,7 @@ struct VnniFew {
   const uint8_t *lower[kStreams], *next_lower[kStreams];  // of a split format
   VnniStarts<kFewRows> starts;
 
-  /// Loads the codes of k = 8i, … and of k = 8i + 4, … of a block.
+  /// Loads the codes of a block for k = 8i to 8i + 3 and for k = 8i + 4 to 8i + 7.
   template <class Int>
   static LLMC_INLINE void load_codes(const uint8_t* const* blocks, const uint8_t* const* lower,
                                      size_t i, Int& first, Int& second) {
@@ -242,7 +244,7 @@ struct VnniFew {
     }
   }
 
-  /// Does the same as VnniCodes::tile() from the packed codes.
+  /// Does the same as VnniCodes::tile(), from packed codes.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const VnniFew& few, size_t first_vector, const int8_t* a,
                                  size_t block_stride, const float* scales, size_t blocks, size_t t,
@@ -316,7 +318,7 @@ struct VnniFew {
   }
 };
 
-/// Does the same as few_products() (product_few.h).
+/// Does the same as few_products() (product_few.h) for these formats.
 template <class V, CodedFormat kFormat>
 LLMC_NOINLINE inline void vnni_codes_few(const PanelStreams streams, size_t k, const Quantized x,
                                          size_t token, size_t count, float* y, size_t y_stride) {

@@ -4,11 +4,11 @@
 #include "llmc/kernels/product_q4_exact.h"
 #include "llmc/kernels/token_tiles.h"
 
-/// Products of quantized weights with few tokens, 2 to kFewLimit: steps of a batch and drafts of
-/// speculation. Weights are read like those of one token, as a few long streams with prefetching.
-/// Codes are unpacked in registers for a tile of up to kFewTokens tokens (kVnniByteTokens with
-/// kVnniCodes), because storing them costs as much as two tokens. The arithmetic is that of
-/// product_q4.h and product_coded.h.
+/// Products of quantized weights with few tokens, 2 to kFewLimit: decode steps of a batch, and
+/// drafts of speculative decoding. Weights are read as with one token: as a few long streams, with
+/// software prefetch. Codes are unpacked in registers for a tile of up to kFewTokens tokens
+/// (kVnniByteTokens with kVnniCodes), because storing unpacked codes costs as much as two tokens.
+/// The arithmetic is the same as in product_q4.h and product_coded.h.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -17,8 +17,8 @@ static_assert(kFewTokens == 0 || (kFewTokens > 2 && kActivationTokens == 1),
               "tiles of two leave one of three tokens; activations are those of tokens alone");
 static_assert(kFewLimit <= kFewRows, "buffers of results are too small");
 
-/// Computes sum_k c a of one block, or with kVectors = 2 of half a block from k = `at` on, from the
-/// packed nibbles for kTokens tokens.
+/// Computes sum_k c a of one block for kTokens tokens from packed nibbles; with kVectors = 2, of
+/// half a block from k = `at` on.
 template <size_t kTokens, size_t kVectors = 4>
 LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at,
                               BlockSum (&sum)[kTokens]) {
@@ -40,7 +40,7 @@ LLMC_INLINE void q4_block_few(const uint8_t* block, const int8_t* a, size_t at,
   }
 }
 
-/// A superblock of q4.
+/// Products of q4 superblocks, for few_products().
 struct Q4Few {
   /// Adds the products of superblock `s` of one panel with kTokens tokens from `token` on to
   /// y[token][8].
@@ -87,7 +87,7 @@ struct Q4Few {
   }
 };
 
-/// Sums over a group (CodedSums) from the packed codes of the weights.
+/// Sums over a group, with the interface of CodedSums (product_coded.h), from packed codes.
 template <CodedFormat kFormat, size_t kTokens>
 struct PackedSums {
   static constexpr size_t kBlockBytes = coded_block_bytes(kFormat);
@@ -114,7 +114,8 @@ struct PackedSums {
   LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
 
  private:
-  /// `two` are the two bits of each code that are not with the other four.
+  /// Adds a 6-bit block. `two` are the two bits of each code that are stored apart from the other
+  /// four.
   LLMC_INLINE void add_six(const uint8_t* block, const uint8_t* two, const int8_t* a) {
     prefetch_weights(two + kFewAhead);
     const auto add_vector = [&]<size_t kVector>() LLMC_INLINE_LAMBDA {
@@ -136,7 +137,7 @@ struct PackedSums {
   }
 };
 
-/// A superblock of coded weights: as Q4Few.
+/// Products of superblocks of coded weights, for few_products().
 template <CodedFormat kFormat>
 struct CodedFew {
   template <size_t kTokens>
@@ -148,9 +149,9 @@ struct CodedFew {
   }
 };
 
-/// Computes the products of kStreams or fewer panels of `k` columns with `count` tokens from
-/// `token` on: y[stream][count][8], streams y_stride floats apart. One function for all matrices of
-/// a format.
+/// Computes the products of at most kStreams panels of `k` columns with `count` tokens from `token`
+/// on: y[stream][count][8], where streams are y_stride floats apart. `k` is a function argument, so
+/// that all matrices of a format share the code.
 template <class Few>
 LLMC_NOINLINE inline void few_products(const PanelStreams streams, size_t k, const Quantized x,
                                        size_t token, size_t count, float* y, size_t y_stride) {

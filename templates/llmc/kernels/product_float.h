@@ -14,8 +14,9 @@ template <>
 struct FloatWeights<WeightKind::kF16> : Halves {};
 
 /// Computes the products of kPanels panels, panel_stride bytes apart, with kTokens tokens, whose
-/// rows in x are `stride` floats apart. The results of panels are y_stride floats apart, those of
-/// tokens 8 floats. Pairs of panels share vectors of 16 floats.
+/// rows in x are `stride` floats apart. The results of panels are y_stride floats apart, the
+/// results of tokens 8 floats. With an even number of panels and more than one token, pairs of
+/// panels share vectors of 16 floats.
 template <WeightKind Kind, size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const float* x,
                             size_t stride, float* y, size_t y_stride) {
@@ -47,13 +48,13 @@ LLMC_INLINE void float_tile(const uint8_t* panel, size_t panel_stride, const flo
   }
 }
 
-/// Registers of the sums of one token.
+/// Returns the number of registers for the sums of one token and `panels` panels.
 constexpr size_t float_registers(size_t panels) {
   return ceil_div(panels * kPanelRows, kRegisterFloats);
 }
 
 /// Computes y[panels][count][8] for kPanels consecutive panels and `count` tokens: first in tiles
-/// of kFloatTokens tokens (more with fewer panels), then the remaining tokens.
+/// of kFloatTokens tokens (more with fewer panels), then two tokens at a time, then one.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {

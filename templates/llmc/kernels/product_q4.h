@@ -31,11 +31,13 @@ struct PanelStreams {
   LLMC_INLINE const uint8_t* panel(size_t i) const { return first + i * stride; }
 };
 
-/// A superblock of a stream: `super` of the panel that the stream reads `panels` panels later.
+/// Position of a superblock in a stream: superblock `super` of the panel that comes `panels` panels
+/// after the current one.
 struct StreamPlace {
   size_t panels, super;
 };
-/// Returns the place of superblock `super`, counted from the current panel's first one.
+/// Returns the position of superblock `super`, counted from the first one of the current panel. A
+/// panel has `supers` superblocks.
 LLMC_INLINE StreamPlace stream_place(size_t super, size_t supers) {
   return {super / supers, super % supers};
 }
@@ -47,7 +49,7 @@ LLMC_INLINE PairMin q4_min_pair(const uint8_t* mins, size_t blocks, size_t pair)
   return 2 * pair + 1 < blocks ? load_min_pair(at) : load_min_single(at);
 }
 
-/// Computes sum_k c a of one block of each stream from the packed nibbles. `a` are its 32
+/// Computes sum_k c a of one block of each stream from packed nibbles. `a` are the block's 32
 /// activations. With kVectors = 2, processes half a block.
 template <size_t kPanels, bool kFar, size_t kVectors = 4>
 LLMC_INLINE void q4_block_gemv(const uint8_t* block, size_t stride, const int8_t* a,
@@ -184,7 +186,7 @@ LLMC_INLINE void q4_add_scaled(I32x8 (&total)[kPanels][kTokens],
 }
 
 /// Adds the products of one superblock of kPanels panels with kTokens tokens from `token` on to
-/// y[panels][token][8], with panels y_stride floats apart. `panel` is the first panel, and
+/// y[panels][token][8], where panels are y_stride floats apart. `panel` is the first panel, and
 /// `unpacked` contains the codes of the superblocks.
 template <size_t K, size_t kPanels, size_t kTokens>
 LLMC_INLINE void q4_super_tile(const UnpackedCodes* unpacked, const uint8_t* panel, size_t blocks,

@@ -3,31 +3,31 @@
 #include "llmc/kernels/product_q4.h"
 
 /// Products of q4 weights with several tokens, with exact 32-bit sums per superblock
-/// (kExactPanels): a code times its scale is at most 225 and fits a byte. Unpacking a superblock
-/// multiplies by the scales, once for a strip of tokens, so that the inner loop consists only of
-/// dot products over 256 k. |I1| <= 256 * 225 * 127 < 2^23, so nothing overflows; the superblocks
-/// are accumulated as in product_q4.h.
+/// (kExactPanels). A code times its scale is at most 225 and fits in a byte. Unpacking a superblock
+/// multiplies its codes by the scales, once for a strip of tokens, so that the inner loop consists
+/// only of dot products over 256 elements. |I1| <= 256 * 225 * 127 < 2^23, so nothing overflows.
+/// The superblocks are accumulated as in product_q4.h.
 ///
 /// `Exact` is the SIMD header's ExactPanels. One kind has tiles of one panel (kPanels = 1):
 ///
 ///     kMinTokens                         tokens that min_sums() processes at a time
 ///     unpack(codes, scales, out)         one block's bytes; scales: even_scales(p), odd_scales(p)
-///     unpack_mins(mins, blocks, out)     64 bytes
+///     unpack_mins(mins, blocks, out)     the mins of a superblock, 64 bytes
 ///     Sums, prepare<kTokens>(sums, stride, blocks, out)    a tile's block sums of activations
 ///     Tile<kTokens>: begin(Sums), add_block(bytes, a), rows(t) -> I32x8
 ///     min_sums(mins, Sums, t, I32x8 (&)[kMinTokens])
 ///
-/// The other kind unpacks kPanelGroup adjacent panels, for registers and tiles wider than a panel
-/// (kPanels = kPanelGroup; simd/vnni_exact.h):
+/// The other kind unpacks kPanelGroup adjacent panels together, for registers and tiles wider than
+/// a panel (kPanels = kPanelGroup; simd/vnni_exact.h):
 ///
-///     run(Q4ExactSource, count, rows)        all superblocks by a strip of tokens
+///     run(Q4ExactSource, count, rows)        products of all superblocks with a strip of tokens
 ///     run_few(Q4ExactSource, count, rows)    the same for few tokens (product_few.h)
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct ExactPanels;
 
-/// One superblock of a panel.
+/// One unpacked superblock of a panel: codes times scales, and mins.
 struct alignas(64) Q4Exact {
   uint8_t codes[kSuper * kPanelRows];
   uint8_t mins[kBlocksPerSuper * kPanelRows];
@@ -54,7 +54,7 @@ LLMC_INLINE void q4_exact_unpack(const uint8_t* super, size_t blocks, const uint
 }
 
 /// Adds the products of one superblock of `panels` panels with the group of kTokens tokens from
-/// `token` on to y[panels][kTokens][8], with panels y_stride floats apart.
+/// `token` on to y[panels][kTokens][8], where panels are y_stride floats apart.
 template <class Exact, size_t kTokens>
 LLMC_INLINE void q4_exact_tiles(const Q4Exact* unpacked, const uint8_t* panel, size_t panel_bytes,
                                 size_t panels, size_t blocks, const Quantized& x, size_t s,
@@ -91,8 +91,8 @@ LLMC_INLINE void q4_exact_tiles(const Q4Exact* unpacked, const uint8_t* panel, s
 }
 
 /// Up to kPanelGroup panels of `k` columns and their activations. Missing panels are replaced by
-/// the last one, whose extra results are ignored. Prefetches superblocks `ahead` further, in the
-/// panel and then in the one `step` bytes after it.
+/// the last one, whose extra results are ignored. Superblocks are prefetched `ahead` superblocks in
+/// advance, after the end of a panel those of the panel `step` bytes after it.
 template <class Exact>
 class Q4ExactSource {
  public:
@@ -145,7 +145,8 @@ class Q4ExactSource {
   size_t token_;
 };
 
-/// Does the same as q4_panels_tokens(), for `k` columns: one function for all matrices of a model.
+/// Does the same as q4_panels_tokens() for panels of `k` columns. `k` is a function argument, so
+/// that all matrices of a model share the code.
 template <class Exact>
 LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t panels,
                                          const Quantized x, size_t token, size_t count, float* y) {
@@ -161,7 +162,7 @@ LLMC_NOINLINE inline void q4_exact_group(const uint8_t* panel, size_t k, size_t 
       count, rows);
 }
 
-/// Does the same as few_products() (product_few.h).
+/// Does the same for q4 as few_products() (product_few.h).
 template <class Exact>
 LLMC_NOINLINE inline void q4_exact_few(const PanelStreams streams, size_t k, const Quantized x,
                                        size_t token, size_t count, float* y, size_t y_stride) {

@@ -4,9 +4,9 @@
 #include "llmc/kernels/product_float.h"
 #include "llmc/kernels/product_q4.h"
 
-/// Products without tiling, for levels 1 and 2: one panel and one token, directly from the packed
-/// weights. Operations have the same order as in the tiles of product_*.h, so the results have the
-/// same bits.
+/// Products without tiling, for levels 1 and 2: one panel and one token at a time, directly from
+/// the packed weights. Operations have the same order as in the tiles of product_*.h, so the
+/// results have the same bits.
 namespace llmc {
 inline namespace LLMC_ISA {
 

@@ -2,28 +2,30 @@
 
 #include "llmc/kernels/product_q4.h"
 
-/// Reading 6-bit codes, of split formats (quant/coded.h) too: four bits of each code and the other
-/// two are in different places.
+/// Reads 6-bit codes, also of split formats (quant/coded.h). Four bits of each code and the other
+/// two are stored separately.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Returns the lower bits of superblock `s` of a panel in a split format; of others, nothing that
-/// is read.
+/// Returns the address of the lower bits of superblock `s` of a panel with `k` columns; nullptr for
+/// formats that are not split.
 template <CodedFormat kFormat>
 LLMC_INLINE const uint8_t* lower_bits(const uint8_t* panel, size_t k, size_t s) {
   if constexpr (!kFormat.split) return nullptr;
   return panel + split_lower_offset(kFormat, k, s * kBlocksPerSuper);
 }
 
-/// Returns the lower bits of block `block` after those of the block at `lower`.
+/// Returns the address of the lower bits of the block that is `block` blocks after the one at
+/// `lower`; nullptr for formats that are not split.
 template <CodedFormat kFormat>
 LLMC_INLINE const uint8_t* lower_after(const uint8_t* lower, size_t block) {
   if constexpr (!kFormat.split) return nullptr;
   return lower + block * kSplitLowerBytes;
 }
 
-/// Returns stored 6-bit codes from a vector of four of their bits, kVector of its block, and one of
-/// the other two: those of k = 8 kVector + 4 kHigh, …. `two` are of k = 16 (kVector / 2), ….
+/// Combines parts of a block to the stored 6-bit codes of k = 8 kVector + 4 kHigh and the next
+/// three k. `four` is vector kVector of the 4-bit parts, which begins with k = 8 kVector. `two` is
+/// vector kVector / 2 of the 2-bit parts, which begins with k = 16 (kVector / 2).
 template <CodedFormat kFormat, size_t kVector, bool kHigh>
 LLMC_INLINE Codes six_bits(Codes four, Codes two) {
   constexpr int kPair = kVector % 2 * 2 + (kHigh ? 1 : 0);
@@ -31,15 +33,17 @@ LLMC_INLINE Codes six_bits(Codes four, Codes two) {
   return with_upper<kPair>(kHigh ? high_nibbles(four) : low_nibbles(four), two);
 }
 
-/// The place of a superblock in panels, and distances to what is prefetched meanwhile. In a split
-/// format these are distances to superblocks: lines of a panel's two parts are not read in the
+/// Position of the current block's lower bits, and prefetch distances in bytes: `near` for lines
+/// that are prefetched into all cache levels, `far` for the second-level cache. In a split format,
+/// the distances lead to later superblocks, because the two parts of a panel are not read in the
 /// order of their addresses.
 struct SplitPlace {
   const uint8_t* lower;  // lower bits of the current block
   ptrdiff_t codes_near = kPrefetchAhead, codes_far = kPrefetchAhead + kPrefetchFarther;
   ptrdiff_t lower_near = codes_near, lower_far = codes_far;
 
-  /// Superblocks `near` and `far` after superblock `s` of a panel.
+  /// Returns the position of superblock `s` of a panel, with the distances to the superblocks that
+  /// are `near` and `far` superblocks later in the stream.
   template <CodedFormat kFormat, size_t K>
   static LLMC_INLINE SplitPlace of(const uint8_t* panel, size_t s, size_t near, size_t far) {
     const auto codes_at = [](size_t super) LLMC_INLINE_LAMBDA {
@@ -56,11 +60,11 @@ struct SplitPlace {
             lower_at(s + near) - lower_at(s), lower_at(s + far) - lower_at(s)};
   }
 };
-/// Superblocks between the one that is read and those that are prefetched into all cache levels and
-/// into the second-level cache: about kPrefetchAhead, and kPrefetchFarther more.
+/// Prefetch distances of split formats in superblocks, into all cache levels and into the
+/// second-level cache. They are about kPrefetchAhead and kPrefetchAhead + kPrefetchFarther bytes.
 inline constexpr size_t kSplitSupersAhead = 2, kSplitSupersFarther = 5;
 
-/// Prefetches lines `near` and with kFar `far` bytes after `p`.
+/// Prefetches the line `near` bytes after `p` and, with kFar, the line `far` bytes after `p`.
 template <bool kFar>
 LLMC_INLINE void prefetch_places(const uint8_t* p, ptrdiff_t near, ptrdiff_t far) {
   prefetch_stream(p + near);

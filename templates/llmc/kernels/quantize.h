@@ -6,20 +6,21 @@
 ///
 ///     A = max |x| / 127,  a[k] = round(x[k] * (127 / max |x|)) to nearest even, in -127..127
 ///
-/// with A = 0 and a = 0 if max |x| < 2^-96 (its inverse would not be finite), and A = NaN, a = 0 if
-/// an x is infinite or NaN, which targets convert to different integers. The sum of a over each
-/// block of 32 is stored for the weights' min term. For weights in the Hadamard basis
-/// (quant/hadamard.h), x are the transformed elements, and A is max |x| / 127 * 2^-e.
+/// If max |x| < 2^-96, A = 0 and a = 0, because the inverse might be infinite. If an x is infinite
+/// or NaN, A = NaN and a = 0, because targets convert such x to different integers. The sum of a
+/// over each block of 32 is stored, too, for mins and zero points of weights. For weights in the
+/// Hadamard basis (quant/hadamard.h), x are the transformed elements, and A = max |x| / 127 * 2^-e.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Layouts: codes [blocks][tokens][32], sums [pairs of blocks][tokens][2], scales
-/// [superblocks][tokens]. This keeps the same superblock of consecutive tokens within a page.
+/// Quantized activations of `tokens` tokens. Layouts: codes [blocks][tokens][32], sums [pairs of
+/// blocks][tokens][2], scales [superblocks][tokens]. For each block, the tokens of a tile are thus
+/// adjacent in memory.
 ///
 /// A SIMD header may select another layout of codes. With kActivationTokens > 1, tokens form groups
-/// of this size (the last group of a strip may be smaller), and the 32 k of a block are divided
-/// into steps: [blocks][groups][32 / step][tokens of the group][step]. With kActivationBlocks = 2,
-/// two blocks of a token are adjacent: [pairs of blocks][tokens][2][32].
+/// of this size (the last group of a strip may be smaller), and a block is divided into steps of
+/// kActivationStep elements: [blocks][groups][32 / step][tokens of the group][step]. With
+/// kActivationBlocks = 2, two blocks of a token are adjacent: [pairs of blocks][tokens][2][32].
 struct Quantized {
   int8_t* codes;
   int16_t* sums;
@@ -36,8 +37,8 @@ LLMC_INLINE Quantized quantized_at(unsigned char* area, size_t tokens) {
           reinterpret_cast<float*>(scales), tokens};
 }
 
-/// Returns the codes of a block for the group that begins with `token`. A group of one token has 32
-/// codes per block.
+/// Returns the address of a block's codes for the group that begins with `token`: 32 codes for each
+/// token of the group.
 LLMC_INLINE int8_t* activation_codes(const Quantized& x, size_t block, size_t token) {
   const size_t inner = block % kActivationBlocks;
   return x.codes + ((block - inner) * x.tokens + token * kActivationBlocks + inner) * kBlock;
@@ -56,7 +57,7 @@ constexpr size_t activation_offset(size_t width, size_t t, size_t k) {
   return (k / kActivationStep * width + t) * kActivationStep * kActivationBlocks +
          k % kActivationStep;
 }
-/// First token and size of the group that contains a token.
+/// First token and number of tokens of the group that contains a token.
 struct ActivationPlace {
   size_t first, width;
 };
@@ -90,8 +91,8 @@ LLMC_INLINE void store_activation(const Quantized& out, size_t block, size_t tok
   }
 }
 
-/// Quantizes superblock `super` of row `token`. load(k) returns its elements k, k + 1, ... k + 7,
-/// which are multiplied by `scale`.
+/// Quantizes superblock `super` of row `token`. load(k) returns elements k to k + 7 of the row. The
+/// activation scale is multiplied by `scale`.
 template <size_t K, class Load>
 LLMC_INLINE void quantize_super(const Load& load, size_t super, float scale, const Quantized& out,
                                 size_t token) {
@@ -124,7 +125,7 @@ LLMC_INLINE void quantize_super(const Load& load, size_t super, float scale, con
   }
 }
 
-/// Quantizes superblocks [first, end), whose groups have n elements, in the Hadamard basis.
+/// Quantizes superblocks [first, end) in the Hadamard basis. Their groups have n elements.
 template <size_t K, size_t n>
 LLMC_INLINE void quantize_transformed(const float* x, size_t first, size_t end,
                                       const Quantized& out, size_t token) {
@@ -153,8 +154,8 @@ LLMC_INLINE void quantize_row(const float* x, const Quantized& out, size_t token
   }
 }
 
-/// Quantizes x f32[tokens][K] to rows of quantized_bytes(K, 1) bytes, each with the layout of a
-/// single token, which is that of every target.
+/// Quantizes x f32[tokens][K] to rows of quantized_bytes(K, 1) bytes. Each row has the layout of a
+/// single token, which is the same on every target.
 template <size_t K, Basis kBasis = Basis::kPlain>
 inline void quantize_rows(const KernelContext& context, const float* x, uint8_t* rows) {
   for_each_token(context, [=](size_t t) {
@@ -162,7 +163,7 @@ inline void quantize_rows(const KernelContext& context, const float* x, uint8_t*
   });
 }
 
-/// Copies a row of quantize_rows() to row `token`.
+/// Copies a row that quantize_rows() has written to row `token` of `out`.
 template <size_t K>
 LLMC_INLINE void copy_quantized_row(const uint8_t* row, const Quantized& out, size_t token) {
   const auto* codes = reinterpret_cast<const int8_t*>(row);

@@ -3,19 +3,19 @@
 #include "llmc/kernels/stage.h"
 
 /// Rotary position embedding (Su et al. 2021):  (x0, x1) -> (x0 cos - x1 sin, x1 cos + x0 sin),
-/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) if interleaved; dims from R
-/// = rotary_dim on are copied.
+/// each product and sum rounded. Pairs are (i, i + R/2), or (2i, 2i+1) if interleaved, where R is
+/// the number of rotated dims (rotary_dim). The dims from R on do not change.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// The dims of a head that are rotated, and the source of the angles.
 struct Rotation {
-  size_t dims;               // R: the first R dims are rotated, the others are copied
+  size_t dims;               // R: the first R dims are rotated, the others do not change
   bool interleaved = false;  // pairs (2i, 2i+1)
-  bool by_position = false;  // the table is part of the model, f32[positions][R]
+  bool by_position = false;  // the angles are a table of the model, f32[positions][R]
 };
 
-/// A token has one position, its place in the sequence.
+/// Positions of tokens that have one position each: their index in the sequence.
 struct SequencePosition {
   static constexpr size_t kAxes = 1;
   static constexpr size_t axis_of(size_t) { return 0; }
@@ -24,7 +24,8 @@ struct SequencePosition {
   }
 };
 
-/// A token has kCount positions, and pair i is rotated by that on axis kAxisOf[i].
+/// Positions of tokens that have one position on each of kCount axes. The angle of pair i is
+/// computed from the position on axis kAxisOf[i].
 template <size_t kCount, uint8_t... kAxisOf>
 struct PositionAxes {
   static constexpr size_t kAxes = kCount;

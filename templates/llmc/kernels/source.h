@@ -2,21 +2,21 @@
 
 #include "llmc/kernels/kv.h"
 
-/// The state of an encoded source, to which the decoder of an encoder-decoder attends: for each
-/// layer and KV head, blocks of keys and values in the layout of a cache (kv.h), one for each tile
-/// of attention. A head is therefore read from one end to the other. Rows that the source does not
-/// have are undefined.
+/// The state of an encoded source, to which the decoder of an encoder-decoder attends. For each
+/// layer and KV head, it has blocks of keys and values in the layout of the KV cache (kv.h), one
+/// block for each tile of attention. The blocks of a head are contiguous, so attention reads them
+/// sequentially. Rows after the last row of the source are undefined.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// kMaxRows: the number of rows for which the state has room.
+/// Shape of the state. kMaxRows is the maximum number of rows of a source.
 template <size_t kHeadsV, size_t kKvHeadsV, size_t kHeadDimV, size_t kMaxRowsV, size_t kLayersV,
           KvFormats kFormatsV = KvFormats{}>
 struct SourceShape
     : AttentionShape<kHeadsV, kKvHeadsV, kHeadDimV, kAttentionTile, kLayersV, kFormatsV> {
   static constexpr bool kOfSource = true;
   static constexpr size_t kMaxRows = kMaxRowsV, kBlocks = ceil_div(kMaxRows, kAttentionTile);
-  /// Size of a layer of the state.
+  /// Size in bytes of one layer of the state.
   static constexpr size_t kLayerBytes =
       source_layer_bytes(kKvHeadsV, kHeadDimV, kMaxRows, kFormatsV);
 };
@@ -26,8 +26,8 @@ LLMC_INLINE KvLayer<Shape> source_layer(const llmc_segment& segment, size_t laye
   return {&segment.source, layer * Shape::kLayerBytes};
 }
 
-/// Stores keys and values of a source, x f32[2][kv_heads][rows][head_dim], as a layer of its state.
-/// The context has as many tokens as the source has rows.
+/// Stores keys and values of a source, x f32[2][kv_heads][rows][head_dim], in `layer`, a layer of
+/// its state. context.tokens is the number of rows of the source.
 template <class Shape>
 inline void source_store(const KernelContext& context, const float* x, unsigned char* layer) {
   const size_t rows = context.tokens;

@@ -4,13 +4,14 @@
 #include "llmc/model.h"
 #include "llmc/sizes.h"
 
-/// The arguments common to all kernels, and the distribution of work over the workers.
+/// Arguments that all kernels have, and distribution of work over the workers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 struct KernelContext {
   const llmc_run* run;
-  /// Number of rows of this call: run->count, or the number of rows passed to `head`.
+  /// Number of rows of this call: run->count in stages of `forward`; otherwise the number of rows
+  /// that the stage computes, such as the rows passed to `head`.
   uint32_t tokens;
   /// Scratch memory of this call, 64-byte aligned. Its content does not outlive the call.
   unsigned char* work;
@@ -29,7 +30,8 @@ LLMC_INLINE uint32_t position_of(const llmc_run* run, size_t row) {
   return segment.position + (static_cast<uint32_t>(row) - segment.row);
 }
 
-/// Returns the position of the last token that the call appends to the row's sequence.
+/// Returns the position of the last token that the application's call appends to the row's
+/// sequence. It may belong to a later run.
 LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
   return segment_of(run, row).last;
 }
@@ -37,14 +39,14 @@ LLMC_INLINE uint32_t last_position_of(const llmc_run* run, size_t row) {
 struct Range {
   size_t begin, end;
 };
-/// Returns the range of worker `slot` when 0..total is divided among `workers` workers. Ranges are
-/// consecutive, and their sizes differ by at most one.
+/// Returns the range of worker `slot` when [0, total) is divided among `workers` workers. Ranges
+/// are consecutive, and their sizes differ by at most one.
 LLMC_INLINE Range worker_range(size_t total, size_t slot, size_t workers) {
   return {total * slot / workers, total * (slot + 1) / workers};
 }
 
-/// Minimum work per worker, in bytes of weights times tokens. Reading this many bytes takes about
-/// as long as a barrier.
+/// Minimum work per worker: bytes of weights times tokens. Reading this many bytes takes about as
+/// long as a barrier.
 inline constexpr size_t kWorkerBytes = 24 << 10;
 /// Returns the number of workers that should share the work on `bytes` bytes of weights for
 /// `tokens` tokens.
@@ -54,15 +56,15 @@ LLMC_INLINE size_t workers_for(const llmc_run* run, size_t bytes, size_t tokens)
   return wanted < run->threads ? wanted : run->threads;
 }
 
-/// Distribution of the units 0..total of a stage over its workers, in consecutive ranges. The
+/// Distribution of the units [0, total) of a stage over its workers, in consecutive ranges. The
 /// object is on the stack of the calling thread during the stage.
 ///
 /// Even cores: one range per worker. Uneven cores (run->uneven: big and little cores, or cores
-/// shared with other programs): workers take ranges dynamically. An idle worker takes a third of an
-/// equal part of the remaining units. The first ranges are therefore long, and the last ones end at
-/// about the same time on fast and slow cores. If there is enough work, the ranges are multiples of
-/// `granule` units, for which kernels are fastest. Which worker computes a unit then depends on
-/// timing; the result does not.
+/// shared with other programs): workers take ranges dynamically. An idle worker takes a third of
+/// its equal share of the remaining units. The first ranges are therefore long, and the last ones
+/// end at about the same time on fast and slow cores. If there is enough work, the sizes of these
+/// ranges are multiples of `granule`, for which kernels are fastest. Which worker computes a unit
+/// then depends on timing; the result does not.
 class WorkPartition {
  public:
   LLMC_INLINE WorkPartition(const llmc_run* run, size_t total, size_t workers, size_t granule = 1)
@@ -76,7 +78,8 @@ class WorkPartition {
   }
 
   size_t workers() const { return workers_; }
-  /// Return the first and the next range of a worker; an empty range if no units remain.
+  /// Return the first range of worker `slot`, and the next range of the calling worker; an empty
+  /// range if no units remain for it.
   ///
   ///     for (Range r = partition.first(slot); r.begin < r.end; r = partition.next())
   LLMC_INLINE Range first(size_t slot) {
@@ -129,7 +132,7 @@ template <class Row>
 LLMC_INLINE void for_each_token(const KernelContext& context, Row row) {
   TokenTask<Row> task{row, WorkPartition(context.run, context.tokens, context.run->threads)};
   if (context.tokens == 1) {
-    task.row(0);  // one row is not worth waking other threads
+    task.row(0);  // waking other threads costs more than one row
     return;
   }
   for_each_worker(context.run, task);

@@ -2,9 +2,9 @@
 
 #include "llmc/kernels/stage.h"
 
-/// Recurrent states of sequences. During a chunk, `next`, [tokens][Width], has the state after each
-/// row's token; the state before it is in the row before or, for the first row of a segment, in the
-/// memory of the sequence, `offset` bytes after its beginning.
+/// Recurrent states of sequences. During a chunk, `next`, f32[tokens][Width], contains the state
+/// after each row's token. The state before a token is in the previous row of `next`; for the first
+/// row of a segment, it is at `offset` bytes in the sequence's state memory (llmc_segment::state).
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -52,7 +52,7 @@ LLMC_INLINE void for_each_token_in_order(const KernelContext& context, Row row) 
   for_each_worker(run, task);
 }
 
-/// Functions of a model without keys and values (llmc_model).
+/// kv_save and kv_load (llmc_model) of a model without keys and values.
 inline void kv_save_nothing(const unsigned char*, uint32_t, uint32_t, unsigned char*) {}
 inline void kv_load_nothing(unsigned char*, uint32_t, uint32_t, const unsigned char*) {}
 

@@ -2,23 +2,25 @@
 
 #include "llmc/sizes.h"
 
-/// How products go through tokens and activations. Included after the constants of the SIMD header.
+/// Iteration over the tokens and activations of products. Must be included after the constants of
+/// the SIMD header.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Distance of the codes of adjacent tokens, where they are not stored in groups.
+/// Distance in bytes between the codes of adjacent tokens if kActivationTokens is 1.
 inline constexpr size_t kTokenBytes = kBlock * kActivationBlocks;
 
-/// Returns the codes of the block after `b` of a token. `block_stride` is the distance from its
-/// kActivationBlocks adjacent blocks to the next ones (kernels/quantize.h).
+/// Returns the address of a token's codes of block `b` + 1. `a` is the address for block `b`, and
+/// `block_stride` the distance from kActivationBlocks adjacent blocks to the next ones
+/// (kernels/quantize.h).
 LLMC_INLINE const int8_t* next_activations(const int8_t* a, size_t b, size_t block_stride) {
   return a + (kActivationBlocks == 2 && b % 2 == 0
                   ? kBlock
                   : block_stride - (kActivationBlocks - 1) * kBlock);
 }
 
-/// Adds the products of four k: a vector of four codes of each row by the activations at `a` of
-/// kTokens tokens, which are kTokenBytes apart.
+/// Adds the products for four consecutive elements along K. `weights` contain four codes of each
+/// row. The activations of kTokens tokens begin at `a` and are kTokenBytes apart.
 template <class V, size_t kTokens, class Int>
 LLMC_INLINE void add_dots(Int (&sum)[kTokens][V::kTileVectors],
                           const Int (&weights)[V::kTileVectors], const int8_t* a) {
@@ -32,7 +34,7 @@ LLMC_INLINE void add_dots(Int (&sum)[kTokens][V::kTileVectors],
   }
 }
 
-/// Calls f.operator()<size>(first). `size` is in [kLeast, kSize].
+/// Calls f.operator()<size>(first). `size` must be in [kLeast, kSize].
 template <size_t kSize, size_t kLeast, class F>
 LLMC_INLINE void call_tile(size_t size, size_t first, F f) {
   if (size == kSize) {
@@ -44,9 +46,11 @@ LLMC_INLINE void call_tile(size_t size, size_t first, F f) {
   }
 }
 
-/// Calls f.operator()<size>(first) for each tile of `count` tokens. Tiles have at most kTile tokens
-/// and about the same size, because small ones have too few independent sums to use the multipliers
-/// fully; where activations are stored in groups, each is a group. No tile is smaller than kLeast.
+/// Divides `count` tokens into tiles of at most kTile tokens, and calls f.operator()<size>(first)
+/// for each tile. If activations are stored in groups of tokens, each tile is a group. Otherwise,
+/// tiles have about the same size, because small tiles have too few independent sums to use the
+/// multipliers fully. kLeast must not be larger than the smallest tile; it limits the number of
+/// instances of `f`.
 template <size_t kTile, size_t kLeast, class F>
 LLMC_INLINE void each_tile(size_t count, F f) {
   const size_t tiles = ceil_div(count, kTile);
@@ -60,8 +64,8 @@ LLMC_INLINE void each_tile(size_t count, F f) {
   }
 }
 
-/// Returns the size of the smallest tile of each_tile() for `count` to kTokenStrip tokens, where
-/// activations are not stored in groups.
+/// Returns the size of the smallest tile that each_tile() makes for any number of tokens from
+/// `count` to kTokenStrip, if activations are not stored in groups.
 constexpr size_t least_tile(size_t tile, size_t count) {
   size_t least = tile;
   for (; count <= kTokenStrip; ++count) {
@@ -71,12 +75,12 @@ constexpr size_t least_tile(size_t tile, size_t count) {
   return least;
 }
 
-/// Calls each_tile() for 2 to kFewLimit tokens.
+/// Calls each_tile() for `count` tokens, 2 to kFewLimit.
 template <size_t kTile, class F>
 LLMC_INLINE void each_few_tile(size_t count, F f) {
   each_tile<kTile, least_tile(kTile, 2)>(count, f);
 }
-/// Calls each_tile() for the tokens of a strip, more than kFewLimit.
+/// Calls each_tile() for the tokens of a strip. `count` is more than kFewLimit.
 template <size_t kTile, class F>
 LLMC_INLINE void each_strip_tile(size_t count, F f) {
   each_tile<kTile, least_tile(kTile, kFewLimit + 1)>(count, f);

@@ -2,16 +2,17 @@
 
 #include "llmc/kernels/linear.h"
 
-/// linear_windows(context, windows<K>(x, …), weight, epilogue):  like linear(), for rows that are
-/// windows of x, such as those of a convolution. Windows may overlap: there is no copy of x with
-/// all rows, only the prepared rows of kWindowRows windows at a time.
+/// linear_windows(context, windows<K>(x, …), weight, epilogue) is like linear(), for rows that are
+/// windows of x, such as those of a convolution. Windows may overlap. They are not all copied: only
+/// the prepared rows of kWindowRows windows are in memory at a time.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Row i begins at the element of x with the index i in `counts`, of which each dim has a distance
-/// of `steps` elements. It consists of runs of consecutive elements: `runs` are the dims of a row,
-/// the last one the length of a run, and `run_steps` their distances. The lists are those of
-/// function/types.h.
+/// Windows of x. `counts` are the dims of the grid of windows, and `steps` the distances, in
+/// elements of x, between windows that are adjacent in each dim. Row i is window i of the grid in
+/// row-major order. A row consists of runs of consecutive elements: `runs` are the dims of a row,
+/// of which the last one is the length of a run, and `run_steps` the distances in x along the other
+/// dims. The lists are Sizes or RuntimeSizes (function/types.h).
 template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
 struct Windows {
   static constexpr size_t kColumns = K;
@@ -21,7 +22,7 @@ struct Windows {
   Steps steps;
   Runs runs;
   RunSteps run_steps;
-  size_t first = 0;  // window of row 0
+  size_t first = 0;  // index of the window of row 0
 
   LLMC_INLINE const float* row(size_t token, float* buffer) const {
     const float* from = x;
@@ -58,7 +59,7 @@ LLMC_INLINE Windows<K, Counts, Steps, Runs, RunSteps> windows(const float* x, co
   return {x, counts, steps, runs, run_steps};
 }
 
-/// An epilogue for rows from `first` on.
+/// Applies an epilogue to rows whose numbers begin at `first` instead of 0.
 template <class Epilogue>
 struct EpilogueFrom {
   static constexpr size_t kUnitPanels = Epilogue::kUnitPanels;

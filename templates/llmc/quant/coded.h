@@ -5,9 +5,10 @@
 /// Weights as blocks of integer codes. Each block has a scale and may have a zero point, as in the
 /// formats of quantized models:
 ///
-///     w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block,  difference and product are rounded
+///     w[r][k] = (c[r][k] - z[r][g]) * s[r][g],  g = k / block
 ///
-/// so that a weight is bit for bit the float that the model's file defines.
+/// Difference and product are rounded separately, so that a weight has the same bits as the float
+/// that the model's file defines.
 ///
 ///     bits 4  c in 0..15                       z: 8, or u8, or a float
 ///     bits 6  c in -32..31 (stored as c + 32)  z: 0
@@ -15,29 +16,32 @@
 ///             with float z: c in 0..255 (stored as c - 128, i8)
 ///
 /// Panel of 8 rows: superblocks of nb = 8 blocks of 32 (fewer in the last one) with ng groups of
-/// `block` weights (the last one may extend past them), each superblock rounded up to 64 bytes:
+/// `block` weights (the last group may extend past the last block). Each superblock is rounded up
+/// to a multiple of 64 bytes:
 ///
 ///     codes   bits 4: [nb][4][8 rows][4]    byte i of row r in vector v of a block holds
 ///             k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)     128 bytes per block
-///             bits 6: [nb] of 128 bytes, the lower 4 bits of each as for bits 4; then
-///             [2][8 rows][4]: byte i of row r in vector u holds the upper two bits of
-///             k = 16u + 4j + i at 2j                                       192 bytes
-///             bits 8: [nb][8][8 rows][4]    byte i of row r in vector v is k = 4v + i   256 bytes
+///             bits 6: [nb], each block: 128 bytes with the lower four bits as for bits 4; then
+///             [2][8 rows][4]: bits 2j and 2j + 1 of byte i of row r in vector u are the
+///             upper two bits of k = 16u + 4j + i                           192 bytes per block
+///             bits 8: [nb][8][8 rows][4]    byte i of row r in vector v is k = 4v + i
+///                                                                          256 bytes per block
 ///     scales  [ng][8 rows] f16 or f32
 ///     zeros   [ng][8 rows] u8, or floats as wide as the scales; nothing without zero points
 ///
-/// Panel of a split format (6 bits, `split`), whose upper four bits are read alone (kernels/
-/// choose.h): superblocks with the upper four bits of each code as those of 4-bit codes, and the
-/// scales; then
+/// Panel of a split format (6 bits, `split`): the upper four bits of the codes can be read without
+/// the lower two (kernels/choose.h). First the superblocks, each with the upper four bits of the
+/// codes, laid out like 4-bit codes, and the scales; then
 ///
-///     bounds  [8 rows] f16, at once after the last scales, padded to 64 bytes: see split_bound()
-///     lower   [blocks][2][8 rows][4]: byte i of row r in vector u holds the lower two bits of
-///             k = 16u + 4j + i at 2j                                        64 bytes per block
+///     bounds  [8 rows] f16, immediately after the last scales, padded to a multiple of 64 bytes:
+///             see split_bound()
+///     lower   [blocks][2][8 rows][4]: bits 2j and 2j + 1 of byte i of row r in vector u are the
+///             lower two bits of k = 16u + 4j + i                            64 bytes per block
 ///
-/// Bytes of codes past K are zero, and so are activations past K. q8 (quant/q8.h) is one of these:
-/// 8 bits, blocks of 32, f16 scales, no zero points. q6 (kSixBits) is another one, and used only
-/// for weights that are floats in the model. 6-bit formats have blocks of at least 32 and no zero
-/// points, and are not used for tables.
+/// Bytes of codes past K are zero; they have no effect, because activations past K are 0. q8
+/// (quant/q8.h) is one of these formats: 8 bits, blocks of 32, f16 scales, no zero points. q6
+/// (kSixBits) is another one, used only for weights that are floats in the model. 6-bit formats
+/// have blocks of at least 32 and no zero points, and are not used for tables.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -48,12 +52,12 @@ struct CodedFormat {
   uint32_t block = 32;  // 16, 32, 64, 128 or 256
   CodedScale scale = CodedScale::kF16;
   CodedZero zero = CodedZero::kNone;
-  bool split = false;  // 6 bits, no zero point: the lower two bits of codes are stored apart
+  bool split = false;  // 6 bits, no zero point: the lower two bits are stored separately
 
   constexpr bool operator==(const CodedFormat&) const = default;
 };
 
-/// First number of the coded formats in the enumerations of weight and table kinds.
+/// Smallest number of a coded format in WeightKind and TableKind.
 inline constexpr uint16_t kFirstCoded = 0x100;
 constexpr uint16_t coded_number(CodedFormat f) {
   uint32_t block = 0;
@@ -72,14 +76,14 @@ constexpr CodedFormat coded_format(uint16_t number) {
 
 /// 6 bits, blocks of 32, f16 scales: 6.5 bits per weight.
 inline constexpr CodedFormat kSixBits{.bits = 6, .block = 32};
-/// The same weights, with codes in two parts.
+/// kSixBits as a split format.
 inline constexpr CodedFormat kSplitSixBits{.bits = 6, .block = 32, .split = true};
 /// Size of the first part of a 6-bit block, which contains the lower four bits of each code; the
 /// upper two follow.
 inline constexpr size_t kSixLowerBytes = kPanelRows * kBlock / 2;
 
-/// The zero point of 4-bit codes without explicit zero points, and the offsets of stored 6- and
-/// 8-bit codes.
+/// The zero point of 4-bit codes without explicit zero points, and the differences between stored
+/// and actual values of 6-bit codes and of 8-bit codes and zero points.
 inline constexpr int kZeroPoint4 = 8, kZeroPoint6 = 32, kZeroPoint8 = 128;
 
 /// Returns the minimum code.
@@ -119,13 +123,13 @@ constexpr size_t coded_super_bytes(CodedFormat f, size_t blocks) {
 constexpr size_t coded_super_offset(CodedFormat f, size_t super) {
   return super * coded_super_bytes(f, kBlocksPerSuper);
 }
-/// Returns the size of the superblocks of a panel.
+/// Returns the total size of the superblocks of a panel.
 constexpr size_t coded_supers_bytes(CodedFormat f, size_t k) {
   const size_t last = super_count(k) - 1;
   return coded_super_offset(f, last) + coded_super_bytes(f, blocks_in_super(k, last));
 }
 
-/// Bytes of the lower two bits of a block of 8 rows in a split format.
+/// Size in bytes of the lower two bits of one block, for 8 rows, in a split format.
 inline constexpr size_t kSplitLowerBytes = kPanelRows * kBlock / 4;
 /// Return the offsets of the bounds and of the lower bits of block `block` in a panel of a split
 /// format.
@@ -181,8 +185,9 @@ constexpr size_t coded_code_position(CodedFormat f, size_t row, size_t k) {
 constexpr unsigned coded_code_shift(CodedFormat f, size_t k) {
   return f.bits != 8 && k % 8 >= 4 ? 4 : 0;
 }
-/// Return the byte in the panel, and the bit in that byte, of the two bits of a 6-bit code that are
-/// not with the other four: the upper two, in a split format the lower two.
+/// Return the byte offset in the panel, and the bit position in that byte, of the two bits of a
+/// 6-bit code that are stored apart from the other four: the upper two, in a split format the lower
+/// two.
 constexpr size_t coded_two_position(CodedFormat f, size_t k_total, size_t row, size_t k) {
   const size_t at = (k % kBlock) / 16 * 32 + row * 4 + k % 4;
   if (f.split) return split_lower_offset(f, k_total, k / kBlock) + at;

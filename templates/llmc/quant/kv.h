@@ -2,8 +2,8 @@
 
 #include "llmc/quant/layout.h"
 
-/// Storage of keys and values in the cache's blocks. For one layer of a block of `block` tokens (a
-/// multiple of 8), with head_dim padded to a multiple of 8 (Dp):
+/// Storage of keys and values in the blocks of the KV cache. The layout of one layer in a block of
+/// `block` tokens (a multiple of 8), with head_dim padded to a multiple of 8 (Dp):
 ///
 ///     keys    [kv_heads, block/8, Dp, 8]   eight tokens adjacent
 ///     values  [kv_heads, Dp/8, block, 8]   eight dims adjacent
@@ -22,19 +22,19 @@ inline namespace LLMC_ISA {
 
 enum class KvFormat : uint8_t { kF32, kF16, kInt8, kFp8 };
 
-/// Formats of a model's cache.
+/// Formats of the keys and values of a model.
 struct KvFormats {
   KvFormat keys = KvFormat::kF32, values = KvFormat::kF32;
 
   constexpr bool operator==(const KvFormats&) const = default;
 };
 
-/// Returns the number that saved states store for the format; 0: f32.
+/// Returns the number that represents the formats in saved states; 0 if both are f32.
 constexpr uint32_t kv_format_number(KvFormats formats) {
   return static_cast<uint32_t>(formats.keys) | static_cast<uint32_t>(formats.values) << 8;
 }
 
-/// Returns whether numbers are codes with a scale for each token and head.
+/// Returns whether the numbers are codes with one scale per token and head.
 constexpr bool kv_has_scale(KvFormat format) {
   return format == KvFormat::kInt8 || format == KvFormat::kFp8;
 }

@@ -7,17 +7,18 @@
 
 /// Common layout of all packed weight matrices. A matrix [rows, K] is a sequence of panels of 8
 /// rows (row r is lane r % 8 of panel r / 8). The last panel is padded with rows of zeros. Panels
-/// are contiguous, each a multiple of 64 bytes (q4: 16), in the order in which the kernel reads
-/// them.
+/// are contiguous, and the size of each is a multiple of 64 bytes (q4: 16). Except in split formats
+/// (quant/coded.h), the data of a panel are in the order in which kernels read them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Number of rows in a panel; each row is one 32-bit lane.
 inline constexpr size_t kPanelRows = 8;
-/// Number of weights along K in a block, which share a scale in q4 and q8.
+/// Number of elements along K in a block. In q4 and q8, the weights of a row in a block share a
+/// scale.
 inline constexpr size_t kBlock = 32;
-/// Number of weights along K that share an activation scale. Floats are accumulated once per
-/// superblock.
+/// Number of elements along K in a superblock, whose activations share a scale. Results are
+/// accumulated in floats once per superblock.
 inline constexpr size_t kSuper = 256;
 inline constexpr size_t kBlocksPerSuper = kSuper / kBlock;
 /// Alignment in bytes of panels (except q4), tables and scratch areas.
@@ -33,8 +34,8 @@ constexpr size_t round_up(size_t a, size_t b) {
 constexpr size_t panel_count(size_t rows) {
   return ceil_div(rows, kPanelRows);
 }
-/// Returns the number of blocks of 32 along K; the last one may extend past K, where codes are
-/// zero.
+/// Returns the number of blocks of 32 along K. The last block may extend past K, where bytes of
+/// codes are zero.
 constexpr size_t block_count(size_t k) {
   return ceil_div(k, kBlock);
 }

@@ -11,10 +11,10 @@
 ///   superblock  (nb = 8 blocks; fewer in the last one; each rounded up to 16 bytes)
 ///     codes     [nb][4][8 rows][4]  byte i of row r in vector v of a block holds
 ///               k = 8v + i (low nibble) and k = 8v + 4 + i (high nibble)  128 bytes per block
-///     scales    [ceil(nb/2)][8 rows] u8  two blocks: even one in the low nibble  8 per pair
+///     scales    [ceil(nb/2)][8 rows] u8  two blocks: even one in low nibble  8 bytes per pair
 ///     mins      [nb/2][8 rows][2] u8  two blocks side by side             16 bytes per pair;
 ///               then, for an odd nb, [8 rows] u8                          8 bytes
-/// Codes past K are zero; the high nibble of a missing odd block's scale is zero.
+/// Codes past K are zero. For an odd nb, the high nibbles of the last scales are zero.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -32,7 +32,7 @@ constexpr size_t q4_min_offset(size_t blocks) {
 constexpr size_t q4_super_bytes(size_t blocks) {
   return round_up(q4_min_offset(blocks) + blocks * kPanelRows, kQ4Alignment);
 }
-/// Returns the offset of superblock `super` in its panel (all before it are full).
+/// Returns the offset of superblock `super` in its panel (all superblocks before it have 8 blocks).
 constexpr size_t q4_super_offset(size_t super) {
   return kQ4HeaderBytes + super * q4_super_bytes(kBlocksPerSuper);
 }

@@ -4,8 +4,8 @@
 
 /// 8-bit symmetric weights:  w[r][k] = d[r][b] * c[r][k],  b = k / 32, c in -127..127, f16 d.
 ///
-/// A panel of 8 rows is a sequence of superblocks of nb = 8 blocks (the last may have fewer). The
-/// size of a superblock is rounded up to a multiple of 64 bytes:
+/// A panel of 8 rows is a sequence of superblocks of nb = 8 blocks (the last one may have fewer).
+/// The size of a superblock is rounded up to a multiple of 64 bytes:
 ///   codes   [nb][8][8 rows][4] i8   byte i of row r in vector v of a block is k = 4v + i   256 B
 ///   scales  [nb][8 rows] f16                                                               16 B
 /// Codes past K are zero.
@@ -59,8 +59,8 @@ constexpr int8_t q8_code(const uint8_t* panel, size_t row, size_t k) {
 constexpr float q8_scale(const uint8_t* panel, size_t k_total, size_t row, size_t block) {
   return f16_to_f32(load_u16(panel + q8_scale_position(k_total, row, block)));
 }
-/// Returns the weight as a float. The product is exact: the f16 has 11 significant bits, the
-/// magnitude of the code 7, a float 24.
+/// Returns the weight as a float. The product is exact, because the f16 has 11 significant bits,
+/// the magnitude of the code 7, and a float 24.
 constexpr float q8_decode(const uint8_t* panel, size_t k_total, size_t row, size_t k) {
   return q8_scale(panel, k_total, row, k / kBlock) * static_cast<float>(q8_code(panel, row, k));
 }

@@ -2,20 +2,20 @@
 
 #include "llmc/sizes.h"
 
-/// Random packed weights and floats for tests and benchmarks of kernels. They are the same on every
-/// machine, and are written with the setters of each layout.
+/// Pseudorandom packed weights and floats for tests and benchmarks of kernels, the same on every
+/// machine. The weights are written with the setters of their layout.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace packing {
 
-/// Returns number `index` of the sequence given by `seed`.
+/// Returns pseudorandom number `index` of the sequence that `seed` selects.
 constexpr uint64_t mixed(uint64_t seed, uint64_t index) {
   uint64_t z = seed * 0x9e3779b97f4a7c15u + index * 0xd1342543de82ef95u + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
 }
-/// Returns a number in [-1, 1).
+/// Returns number `index` of the sequence as a float in [-1, 1).
 constexpr float mixed_float(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int32_t>(mixed(seed, index) >> 40) - (1 << 23)) * 0x1p-23f;
 }
@@ -27,14 +27,14 @@ inline uint64_t hash_of(const float* values, size_t count) {
   return hash;
 }
 
-/// Sets a random code out of all codes of the format.
+/// Sets a code, chosen by `word` from all codes of the format.
 constexpr void fill_coded_code(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
                                size_t k, uint64_t word) {
   const int code = static_cast<int>(word % (1u << format.bits)) + coded_lowest(format);
   coded_set_code(format, panel, k_total, lane, k, code);
 }
-/// Sets random scales of both signs, and zero points: integers from their whole range, floats in
-/// [-9, 9).
+/// Sets the scales of a row, of both signs, and its zero points: integers from their whole range,
+/// floats in [-9, 9].
 constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_total, size_t lane,
                                  uint64_t seed, size_t row) {
   const size_t groups = ceil_div(k_total, format.block);
@@ -93,7 +93,8 @@ constexpr void fill_row(WeightKind kind, uint8_t* panel, size_t k_total, size_t 
   }
 }
 
-/// Sets rows [begin, end) of a zeroed packed matrix with `k_total` columns at `data`.
+/// Sets rows [begin, end) of the packed matrix with `k_total` columns at `data`, which must be
+/// zeroed.
 constexpr void fill_weight(WeightKind kind, uint8_t* data, size_t k_total, size_t begin, size_t end,
                            uint64_t seed) {
   for (size_t row = begin; row < end; ++row) {
@@ -103,7 +104,8 @@ constexpr void fill_weight(WeightKind kind, uint8_t* data, size_t k_total, size_
     fill_row(kind, panel, k_total, row, seed);
   }
 }
-/// Fills W::bytes zeroed bytes at `data` with rows [0, rows); the remaining rows stay zero.
+/// Sets rows [0, rows) of the packed matrix at `data`, W::bytes zeroed bytes. The remaining rows
+/// stay zero.
 template <class W>
 void fill_weight(unsigned char* data, size_t rows, uint64_t seed) {
   fill_weight(W::kKind, data, W::kColumns, 0, rows, seed);

@@ -2,7 +2,7 @@
 
 #include "llmc/quant/coded.h"
 
-/// Tables that are only read row by row (embeddings, positions): [rows, width], row-major.
+/// Tables that are only read row by row (token and position embeddings): [rows, width], row-major.
 ///
 ///     f32, f16, bf16   contiguous elements, no padding
 ///     q8               each row: i8 codes [round_up(width, 32)], then one f16 scale per 32;

@@ -8,13 +8,13 @@
 #include "llmc/quant/q8.h"
 #include "llmc/quant/split.h"
 
-/// Formats of weight matrices, and packed matrices as types. Shape and format are known at compile
-/// time, the address at run time. `Rows` is the number of packed rows (sizes.h); the other headers
-/// of quant/ define the layouts.
+/// Formats of weight matrices, and types for packed matrices. Shape and format are template
+/// arguments; the address is set at run time. `Rows` is the number of packed rows (sizes.h). The
+/// other headers of quant/ define the layouts.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The layout of a weight matrix. Values from kFirstCoded on are coded formats:
+/// The format of a weight matrix. Values from kFirstCoded on are coded formats:
 /// coded_weight(format).
 enum class WeightKind : uint16_t { kF32, kF16, kQ8, kQ4 };
 
@@ -24,18 +24,19 @@ constexpr WeightKind coded_weight(CodedFormat f) {
 constexpr bool is_coded(WeightKind kind) {
   return static_cast<uint16_t>(kind) >= kFirstCoded;
 }
-/// Returns the format of a coded kind, or of kQ8.
+/// Returns the format of a coded kind. For other kinds, returns the format equivalent to kQ8.
 constexpr CodedFormat coded_format(WeightKind kind) {
   return is_coded(kind) ? coded_format(static_cast<uint16_t>(kind)) : CodedFormat{};
 }
-/// Returns the kind that has the same weights with their codes in one part.
+/// Returns the kind that stores the same weights without splitting their codes; `kind` itself if it
+/// is not split.
 constexpr WeightKind unsplit(WeightKind kind) {
   CodedFormat format = coded_format(kind);
   if (!format.split) return kind;
   format.split = false;
   return coded_weight(format);
 }
-/// Returns whether products use int8 activations.
+/// Returns whether products with these weights use int8 activations.
 constexpr bool is_quantized(WeightKind kind) {
   return kind != WeightKind::kF32 && kind != WeightKind::kF16;
 }
@@ -53,8 +54,8 @@ constexpr size_t weight_panel_bytes(WeightKind kind, size_t k) {
   }
   return coded_panel_bytes(coded_format(kind), k);
 }
-/// Returns the size of a packed matrix of `rows` packed rows (see packed_*_rows) and `k` columns.
-/// The size is a multiple of 16 for q4.
+/// Returns the size of a packed matrix of `rows` packed rows (packed_*_rows() in sizes.h) and `k`
+/// columns: a multiple of 64 bytes, for q4 of 16.
 constexpr size_t weight_bytes(WeightKind kind, size_t rows, size_t k) {
   return panel_count(rows) * weight_panel_bytes(kind, k);
 }
@@ -99,7 +100,7 @@ template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
 using WeightQ6 = Weight<coded_weight(kSixBits), Rows, K, basis>;
 template <size_t Rows, size_t K, Basis basis = Basis::kPlain>
 using WeightSplitQ6 = Weight<coded_weight(kSplitSixBits), Rows, K, basis>;
-/// Weights from quantized models (quant/coded.h).
+/// Weights with the codes of a quantized model (quant/coded.h).
 template <uint32_t Bits, uint32_t Block, CodedScale Scale, CodedZero Zero, size_t Rows, size_t K>
 using WeightCoded = Weight<coded_weight({Bits, Block, Scale, Zero}), Rows, K>;
 template <size_t Rows, size_t K>

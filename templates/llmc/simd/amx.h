@@ -5,9 +5,9 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// Of the tiles for few tokens.
+// Tile size of run_few() (simd/vnni_exact.h).
 inline constexpr size_t kVnniTokens = kFewTokens, kVnniVectors = 2;
-inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a tile row is 64 k
+inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a tile row is 64 bytes
 
 }  // namespace LLMC_ISA
 }  // namespace llmc
@@ -16,19 +16,21 @@ inline constexpr size_t kActivationBlocks = LLMC_OPT_LEVEL == 3 ? 2 : 1;  // a t
 #include "llmc/simd/avx512.h"
 #include "llmc/sizes.h"
 
-/// The operations of simd/vec.h for AMX-INT8: those of AVX-512, with exact panels as matrix
-/// products in tiles of 16 rows of 64 bytes. A task configures the tiles before its first use and
-/// releases them after its last.
+/// The operations of simd/vec.h for AMX-INT8: the operations of AVX-512, but exact panels
+/// (kernels/product_q4_exact.h) are matrix products in tiles of 16 rows of 64 bytes.
+/// ExactPanels::run() configures the tiles when it begins and releases them before it returns.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Sums of 32 tokens by 32 rows: 2 x 2 tiles, whose operands are 2 tiles of activations (16 tokens
-/// by 64 k) and 2 of weights (64 k by 16 rows, interleaved by 4 k). While a square is multiplied,
-/// the vector units accumulate the previous square.
+/// Computes squares of 32 tokens by 32 rows. The sums of a square are 2 x 2 tiles, whose operands
+/// are 2 tiles of activations (16 tokens by 64 elements along K) and 2 tiles of weights (64
+/// elements by 16 rows, where 4 elements of a row are adjacent). While the tile unit computes a
+/// square, the vector units accumulate the previous square.
 ///
-/// A tile product occupies one of the two ports that execute 64-byte vector instructions, so the
-/// two hardly run in parallel and the number of vector instructions matters. Therefore results stay
-/// row-major until all superblocks are done, and sums of activations serve 32 rows.
+/// A tile product occupies one of the two ports that execute 64-byte vector instructions. Tile
+/// products and vector instructions therefore hardly run in parallel, and the number of vector
+/// instructions matters. To reduce it, results stay row-major until all superblocks are done, and
+/// each loaded sum of activations is used for 32 rows.
 struct ExactPanels : VnniPanels<VnniVector> {
   using V = VnniVector;
   static constexpr size_t kTileTokens = 16, kTileRows = 16, kRows = 2 * kTileRows;
@@ -88,7 +90,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
   }
 
  private:
-  /// Number of parts of a tile's tokens; each part is accumulated together.
+  /// Number of parts into which the tokens of a tile are divided. The tokens of a part are
+  /// accumulated together.
   static constexpr size_t kParts = 4;
 
   /// Sums of two tiles of tokens by 32 rows.
@@ -96,8 +99,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
     int32_t sums[2][2][kTileTokens][kTileRows];  // [tile of tokens][vector]
     const Mins* mins;
     ExactActivations x;
-    size_t token[2];                              // of each tile
-    size_t begins[2] = {0, 0}, ends[2] = {0, 0};  // the range of its tokens that no other tile has
+    size_t token[2];                              // first token of each tile
+    size_t begins[2] = {0, 0}, ends[2] = {0, 0};  // range of its tokens that no other tile contains
 
     LLMC_INLINE void begin(const Mins& of, const ExactActivations& activations, size_t count,
                            size_t tile, bool two) {
@@ -185,7 +188,8 @@ struct ExactPanels : VnniPanels<VnniVector> {
     _tile_zero(2);
     _tile_zero(3);
   }
-  /// Tiles 0 to 5 have one row per token; tiles 6 and 7 have one row per 4 of 64 k.
+  /// Tiles 0 to 5 have one row per token. Tiles 6 and 7 have one row for every 4 of 64 elements
+  /// along K.
   static LLMC_INLINE void configure(size_t tokens) {
     alignas(64) struct {
       uint8_t palette = 1, start_row = 0, reserved[14] = {};

@@ -2,10 +2,11 @@
 
 #include "llmc/simd/neon.h"
 
-/// Exact panels (kernels/product_q4_exact.h) for Armv8. Bytes of weights are s*c in 0..225 for
-/// usmmla (i8mm), which multiplies unsigned by signed. sdot needs signed bytes: s*c - 128, with
-/// sums that start at 128 * the sum of the activations. Mins are multiplied as bytes, too. The
-/// block sums of activations S (13 bits) have two parts: S = 128 * high + low.
+/// Exact panels (kernels/product_q4_exact.h) for Armv8. For usmmla (i8mm), which multiplies
+/// unsigned by signed bytes, the bytes of weights are s*c in 0..225. sdot needs signed bytes: the
+/// weights are s*c - 128, and sums start at 128 * the sum of the activations. Mins are multiplied
+/// as bytes, too. Therefore, the block sums S of activations, which have 13 bits, are divided into
+/// two bytes: S = 128 * high + low.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -19,8 +20,8 @@ struct ExactPanels {
   static constexpr uint8_t kOffset = 128;
 #endif
 
-  /// The block sums of a superblock, prepared once for all panels: their total, and the two parts
-  /// of each sum, with low parts in 0..127:
+  /// The block sums of a superblock for a tile of tokens, prepared once for all panels: for each
+  /// token their total, and the two parts of each sum, where low parts are in 0..127:
   ///
   ///     sdot    [token][high 8 blocks | low 8 blocks]
   ///     usmmla  [pair of tokens][high 8 | high 8 of the second][low 8 | low 8 of the second]
@@ -28,8 +29,9 @@ struct ExactPanels {
     int32_t total[8];
     alignas(16) int8_t part[8 * 16];
   };
-  /// Prepares the sums of a superblock. `sums` has i16 pairs of blocks for the first token; pairs
-  /// of blocks are `stride` apart. Reads up to 3 tokens past kTokens.
+  /// Prepares the sums of a superblock. `sums` points to the i16[2] of the first pair of blocks for
+  /// the first token; the next pairs of blocks are `stride` i16 apart. Reads up to 3 tokens past
+  /// kTokens.
   template <size_t kTokens>
   static LLMC_INLINE void prepare(const int16_t* sums, size_t stride, size_t blocks, Sums& out) {
 #pragma clang loop unroll(full)
@@ -124,7 +126,8 @@ struct ExactPanels {
   }
 
 #ifdef LLMC_I8MM
-  /// Stores unpacked codes of 8 k, [8 rows][4] each, in the layout of unpack().
+  /// Stores unpacked codes of 8 consecutive elements along K in the layout of unpack(). `low` and
+  /// `high` contain 4 elements each, [8 rows][4].
   static LLMC_INLINE void store_steps(uint8_t* out, Codes low, Codes high) {
     vst1q_u8(out, zip_low(low.low, high.low));
     vst1q_u8(out + 16, zip_high(low.low, high.low));
@@ -132,7 +135,7 @@ struct ExactPanels {
     vst1q_u8(out + 48, zip_high(low.high, high.high));
   }
 
-  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens; kSigned: for signed codes.
+  /// Sums of 8 rows x kTokens tokens, in squares of 2 rows x 2 tokens. kSigned: codes are signed.
   template <size_t kTokens, bool kSigned = false>
   struct Tile {
     static constexpr size_t kPairs = (kTokens + 1) / 2;
@@ -144,8 +147,9 @@ struct ExactPanels {
       }
     }
     LLMC_INLINE void begin(const Sums&) { begin(); }
-    /// Adds the products of kSteps of a block's 4 steps of 8 k, from step `first` on. `a` is
-    /// [4][kTokens][8], with 8 more readable bytes after it if kTokens is odd.
+    /// A block has 4 steps of 8 elements. Adds the products of kSteps steps from step `first` on,
+    /// whose weights are at `codes`. `a` are the activations of all steps, [4][kTokens][8], with 8
+    /// more readable bytes after them if kTokens is odd.
     template <size_t kSteps = 4>
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a, size_t first = 0) {
 #pragma clang loop unroll(full)
@@ -167,7 +171,7 @@ struct ExactPanels {
     LLMC_INLINE I32x8 rows(size_t t) const { return token_rows(sum[t / 2], t % 2); }
   };
 
-  /// Computes the sums of mins for tokens t and t + 1.
+  /// Computes the sums of mins times block sums for tokens t and t + 1.
   static LLMC_INLINE void min_sums(const uint8_t* mins, const Sums& sums, size_t t,
                                    I32x8 (&result)[2]) {
     const int8x16_t high = vld1q_s8(sums.part + t * 16), low = vld1q_s8(sums.part + t * 16 + 16);
@@ -192,7 +196,7 @@ struct ExactPanels {
 #pragma clang loop unroll(full)
       for (size_t t = 0; t < kTokens; ++t) sum[t] = splat_i32(sums.total[t] * kOffset);
     }
-    /// Adds 32 k: `a` is [8][kTokens][4].
+    /// Adds the products of a block. `a` are its activations, [8][kTokens][4].
     LLMC_INLINE void add_block(const uint8_t* codes, const int8_t* a) {
 #pragma clang loop unroll(full)
       for (size_t v = 0; v < 8; ++v) {
@@ -206,7 +210,7 @@ struct ExactPanels {
     LLMC_INLINE I32x8 rows(size_t t) const { return sum[t]; }
   };
 
-  /// Computes the sums of mins for token t.
+  /// Computes the sum of mins times block sums for token t.
   static LLMC_INLINE void min_sums(const uint8_t* mins, const Sums& sums, size_t t,
                                    I32x8 (&result)[1]) {
     const int8_t* part = sums.part + t * 16;
@@ -222,7 +226,7 @@ struct ExactPanels {
 #endif
 
  private:
-  /// Returns eight i16 as [S >> 7 | S & 127].
+  /// Returns the two parts of eight i16 S as bytes: [S >> 7 | S & 127].
   static LLMC_INLINE int8x16_t parts(int32x4_t sums) {
     const int16x8_t s = vreinterpretq_s16_s32(sums);
     const int8x16_t both =
@@ -230,14 +234,15 @@ struct ExactPanels {
     const int8x16_t mask = {-1, -1, -1, -1, -1, -1, -1, -1, 127, 127, 127, 127, 127, 127, 127, 127};
     return vandq_s8(both, mask);
   }
-  /// Interleave the 32-bit lanes of the low or high halves.
+  /// Interleave the 32-bit lanes of the low or high halves of a and b.
   static LLMC_INLINE uint8x16_t zip_low(uint8x16_t a, uint8x16_t b) {
     return vreinterpretq_u8_u32(vzip1q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
   }
   static LLMC_INLINE uint8x16_t zip_high(uint8x16_t a, uint8x16_t b) {
     return vreinterpretq_u8_u32(vzip2q_u32(vreinterpretq_u32_u8(a), vreinterpretq_u32_u8(b)));
   }
-  /// Converts squares [row 0: token 0, 1; row 1: token 0, 1] of 8 rows to the rows of one token.
+  /// Returns the sums of one token (0 or 1) for 8 rows from four squares [row 0: token 0, 1; row 1:
+  /// token 0, 1].
   static LLMC_INLINE I32x8 token_rows(const int32x4_t (&square)[4], size_t second) {
     return second == 0 ? I32x8{vuzp1q_s32(square[0], square[1]), vuzp1q_s32(square[2], square[3])}
                        : I32x8{vuzp2q_s32(square[0], square[1]), vuzp2q_s32(square[2], square[3])};

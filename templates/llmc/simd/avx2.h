@@ -1,8 +1,8 @@
 #pragma once
 
 // __SCE__ (PlayStation) makes clang's header include only the instruction sets of the target, if
-// C++20's modules are off (-Xclang -fno-cxx-modules). All of them take longer to parse than llmc's
-// own headers.
+// C++20's modules are off (-Xclang -fno-cxx-modules). Parsing all instruction sets would take
+// longer than parsing llmc's own headers.
 #if defined(__clang__) && !defined(__SCE__)
 #define __SCE__
 #include <immintrin.h>
@@ -18,8 +18,8 @@
 #include "llmc/tiles/avx2.h"
 #endif
 
-/// The operations of simd/vec.h for AVX2 + FMA + F16C. Headers of wider targets include this one
-/// with LLMC_EXTENDS_AVX2 and define their own tiles and products of signed bytes.
+/// The operations of simd/vec.h for AVX2 + FMA + F16C. Headers of targets that extend AVX2 define
+/// LLMC_EXTENDS_AVX2, include this header, and define their own tile sizes, dot_i8() and dot_u6().
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -181,7 +181,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)))};
 }
-/// Converts to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts each byte to an f16: the sign, a zero bit, the other seven bits, then zeros.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m128i wide = _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   const __m128i mask = _mm_set1_epi16(static_cast<int16_t>(0xbfff));
@@ -194,13 +194,13 @@ struct Codes {
 struct Activation4 {
   __m256i v;
 };
-/// Two 16-bit lanes for each row. A lane adds eight pairs of u4 x i8 products, which stays below
-/// 2^15: 8 * 2 * 15 * 128 = 30 720.
+/// Two 16-bit lanes for each row. A lane is the sum of at most eight pairs of u4 x i8 products,
+/// which stays below 2^15: 8 * 2 * 15 * 128 = 30 720.
 struct BlockSum {
   __m256i v;
 };
-/// Without this barrier clang 19 reorders the integer sums of a tile and starts the next block
-/// early, which exceeds the registers and spills totals to the stack.
+/// Without this barrier, clang 19 reorders the integer sums of a tile and starts the next block
+/// early. It then runs out of registers and spills totals to the stack.
 LLMC_INLINE BlockSum optimization_barrier(BlockSum sum) {
   __asm__ volatile("" : "+x"(sum.v));
   return sum;

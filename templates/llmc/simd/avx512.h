@@ -6,9 +6,9 @@
 #include "llmc/tiles/avx512.h"
 #endif
 
-/// The operations of simd/vec.h for AVX-512 (F, BW, VL, DQ) with VNNI: those of AVX2 with 8 lanes,
-/// which can use 32 registers; vectors of 16 floats (simd/wide.h); and exact panels in vectors of
-/// 16 rows.
+/// The operations of simd/vec.h for AVX-512 (F, BW, VL, DQ) with VNNI: the operations of AVX2 on
+/// vectors of 8 lanes, which can use 32 registers; vectors of 16 floats (simd/wide.h); and exact
+/// panels (kernels/product_q4_exact.h) in vectors of 16 rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -116,8 +116,8 @@ struct VnniVector {
   }
   static LLMC_INLINE __m512i low(__m512i v) { return _mm512_and_si512(v, _mm512_set1_epi8(15)); }
   static LLMC_INLINE __m512i high(__m512i v) { return low(_mm512_srli_epi16(v, 4)); }
-  /// Multiplies both bytes of each 16-bit lane in one operation, because both products are below
-  /// 256.
+  /// Multiplies both bytes of each 16-bit lane with one 16-bit multiplication. No product overflows
+  /// into the other byte, because both are below 256.
   static LLMC_INLINE __m512i scaled(__m512i nibbles, __m512i scales) {
     return _mm512_mullo_epi16(nibbles, scales);
   }
@@ -175,7 +175,7 @@ struct VnniVector {
   static LLMC_INLINE __m512 add_part(__m512 y, float scale, __m512 part) {
     return _mm512_fmadd_ps(_mm512_set1_ps(scale), part, y);
   }
-  /// Does the same as Q4Fold (kernels/product_q4.h).
+  /// Computes the same as Q4Fold (kernels/product_q4.h).
   static LLMC_INLINE __m512 fold(__m512 y, __m512 scale, __m512 min, float activation_scale,
                                  __m512i i1, __m512i i2) {
     const __m512 mins = _mm512_mul_ps(min, _mm512_cvtepi32_ps(i2));

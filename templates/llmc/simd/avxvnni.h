@@ -4,7 +4,8 @@
 #include "llmc/simd/avx2.h"
 #include "llmc/tiles/avxvnni.h"
 
-/// The operations of simd/vec.h for AVX2 with AVX-VNNI: dot products of bytes, with 16 registers.
+/// The operations of simd/vec.h for AVX2 with AVX-VNNI, which adds dot products of bytes. There are
+/// 16 registers.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -52,8 +53,8 @@ struct VnniVector {
   static LLMC_INLINE __m256i load_rows(const uint8_t* const* p) { return load_codes(p[0]).v; }
   static LLMC_INLINE __m256i low(__m256i v) { return low_nibbles({v}).v; }
   static LLMC_INLINE __m256i high(__m256i v) { return high_nibbles({v}).v; }
-  /// Multiplies both bytes of each 16-bit lane in one operation, because both products are below
-  /// 256.
+  /// Multiplies both bytes of each 16-bit lane with one 16-bit multiplication. No product overflows
+  /// into the other byte, because both are below 256.
   static LLMC_INLINE __m256i scaled(__m256i nibbles, __m256i scales) {
     return _mm256_mullo_epi16(nibbles, scales);
   }
@@ -70,7 +71,7 @@ struct VnniVector {
   static LLMC_INLINE void store_y(float* const* y, size_t at, F32x8 v) {
     llmc::store(y[0] + at, v);
   }
-  /// Does the same as Q4Fold (kernels/product_q4.h).
+  /// Computes the same as Q4Fold (kernels/product_q4.h).
   static LLMC_INLINE F32x8 fold(F32x8 y, F32x8 scale, F32x8 min, float activation_scale, __m256i i1,
                                 __m256i i2) {
     return fma(splat(activation_scale), fma(scale, to_f32({i1}), min * to_f32({i2})), y);

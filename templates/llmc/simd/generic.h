@@ -8,7 +8,7 @@
 #include "llmc/tiles/generic.h"
 
 /// The operations of simd/vec.h with the portable vectors of clang and g++, without intrinsics or a
-/// specific instruction set. This header also defines the result of each operation.
+/// specific instruction set. This header is also the reference for the result of each operation.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace portable {
@@ -37,7 +37,7 @@ LLMC_INLINE void sqrt_lanes(const F32& a, F32& result) {
 #endif
 }
 
-/// c = a * b + c with one rounding, for processors that have such an instruction.
+/// Computes c = a * b + c with one rounding, for processors that have such an instruction.
 LLMC_INLINE void native_fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__clang__)
   c = __builtin_elementwise_fma(a, b, c);
@@ -108,11 +108,12 @@ LLMC_INLINE F32x8 operator/(F32x8 a, F32x8 b) {
 
 namespace portable {
 
-/// c = a * b + c, correctly rounded without an FMA instruction. The product of two floats is exact
-/// in double. The sum is rounded to odd (Boldo & Melquiond 2008: TwoSum gives the error, and an
-/// inexact sum with an even last bit moves one unit towards the exact value). The rounding to float
-/// is then correct, because a double has more than 24 + 2 bits even for subnormal floats. Not
-/// inlined, because that would make a model's code five times as large.
+/// Computes c = a * b + c, correctly rounded. Targets that may lack an FMA instruction compute it
+/// as follows. The product of two floats is exact in double. The sum is rounded to odd (Boldo &
+/// Melquiond 2008): TwoSum gives the error, and an inexact sum with an even last bit moves one unit
+/// towards the exact value. The rounding to float is then correct, because a double has more than
+/// 24 + 2 bits even for subnormal floats. Not inlined, because that would make a model's code five
+/// times as large.
 LLMC_NOINLINE inline void fma_lanes(const F32& a, const F32& b, F32& c) {
 #if defined(__aarch64__) || defined(__loongarch64)
   native_fma_lanes(a, b, c);
@@ -238,7 +239,7 @@ LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
   __builtin_memcpy(&half, p, sizeof(half));
   const I32 wide = __builtin_convertvector(half, I32);
   const I32 magnitude = wide & 0x7fff;
-  // After the shift the exponent is 112 too small; the product is exact, subnormals included.
+  // After the shift, the exponent is too small by 112. The product is exact, also of subnormals.
   const I32 finite = (I32)((F32)(magnitude << 13) * 0x1p112f);
   const I32 quiet = magnitude > 0x7c00 ? I32{} + 0x00400000 : I32{};
   const I32 special = (magnitude << 13) | 0x7f800000 | quiet;
@@ -265,7 +266,7 @@ LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   using namespace portable;
   const I32 wide = load_i8(p).v;
-  // After the shift the exponent is 112 too small; the product is exact, subnormals included.
+  // After the shift, the exponent is too small by 112. The product is exact, also of subnormals.
   const I32 value = (I32)((F32)((wide & 0x7f) << 20) * 0x1p112f);
   return {(F32)(value | (wide & static_cast<int32_t>(0x80000000u)))};
 }
@@ -274,7 +275,7 @@ struct Codes {
   portable::U8x32 v;
 };
 struct Activation4 {
-  portable::I16x8 v;  // the four values twice
+  portable::I16x8 v;  // the four values, twice
 };
 struct BlockSum {
   portable::I16x32 v;  // four lanes for each row; 8 * 15 * 128 = 15 360 fits
@@ -383,12 +384,12 @@ LLMC_INLINE I32x8 add_mins(I32x8 total, PairMin mins, const int16_t* sums) {
 }
 LLMC_INLINE I32x8 dot_i8(I32x8 total, Codes c, Activation4 a) {
   using namespace portable;
-  // One product fits 15 bits; a sum of four does not.
+  // One product fits in 16 bits, but a sum of four may not.
   const BlockSum product = {__builtin_convertvector((I8x32)c.v, I16x32) * repeat(a).v};
   return {total.v + portable::row_sums(product).v};
 }
 LLMC_INLINE I32x8 dot_u6(I32x8 total, Codes c, Activation4 a, Codes d, Activation4 b) {
-  // Two products fit 16 bits.
+  // The sum of two products fits in 16 bits.
   return {total.v + portable::row_sums(mac_u4(mul_u4(c, a), d, b)).v};
 }
 LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {

@@ -16,7 +16,7 @@ inline constexpr size_t kActivationTokens = 1, kActivationStep = 32, kActivation
 inline constexpr bool kExactPanels = false, kSquareTiles = false;
 inline constexpr bool kSignedCodes = true, kByteCodes = false, kVnniCodes = false;
 inline constexpr size_t kVnniByteTokens = 0;
-inline constexpr size_t kFewTokens = 4, kFewLimit = 4;  // more take less time in the other tiles
+inline constexpr size_t kFewTokens = 4, kFewLimit = 4;  // other tiles are faster with more tokens
 inline constexpr size_t kAttentionSums = 24, kAttentionRowTile = 6;
 inline constexpr bool kPrefetches = false;
 
@@ -32,17 +32,18 @@ struct Mask8 {
 
 namespace loong {
 
-/// Loads the 32 or 64 bits at p into every lane. Without the intrinsic the compiler would load a
-/// scalar register and copy it.
+/// Loads the 32 or 64 bits at p into every lane. Without the intrinsic, the compiler would load
+/// them to a scalar register and copy it.
 LLMC_INLINE __m256i broadcast_w(const void* p) {
   return __lasx_xvldrepl_w(const_cast<void*>(p), 0);
 }
 LLMC_INLINE __m256i broadcast_d(const void* p) {
   return __lasx_xvldrepl_d(const_cast<void*>(p), 0);
 }
-/// Loads 32 bits at p + offset into every lane. `offset` is a multiple of 4 below 2048, and is
+/// Loads 32 bits at p + offset into every lane. `offset` must be a multiple of 4 below 2048; it is
 /// encoded in the instruction if it is constant after unrolling. The intrinsic would need a
-/// constant before unrolling, and an "m" operand of asm could have any offset.
+/// constant before unrolling, and an "m" operand of asm might have an offset that the instruction
+/// cannot encode.
 LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #ifdef __OPTIMIZE__
   if (__builtin_constant_p(offset)) {
@@ -58,7 +59,7 @@ LLMC_INLINE __m256i broadcast_w(const int8_t* p, size_t offset) {
 #endif
   return broadcast_w(p + offset);
 }
-/// Loads 16 bytes at p into both halves.
+/// Loads the 16 bytes at p into both halves of the register.
 LLMC_INLINE __m256i broadcast_q(const void* p) {
   using Two = int64_t __attribute__((vector_size(16)));
   Two two;
@@ -73,7 +74,7 @@ LLMC_INLINE __m256i load(const void* p) {
   __builtin_memcpy(&v, p, sizeof(v));
   return v;
 }
-/// Returns total + the two 16-bit products of each lane.
+/// Returns total + the sum of the two products of 16-bit elements in each 32-bit lane.
 LLMC_INLINE __m256i add_pairs(__m256i total, __m256i a, __m256i b) {
   return __lasx_xvmaddwod_w_h(__lasx_xvmaddwev_w_h(total, a, b), a, b);
 }
@@ -88,7 +89,7 @@ LLMC_INLINE F32x8 splat_at(const float* p) {
   return {(__m256)loong::broadcast_w(p)};
 }
 LLMC_INLINE F32x8 splat_lane(F32x8 a, size_t lane) {
-  // The half is selected once for its four lanes; xvperm.w would need a vector of indices for each.
+  // A half is selected once for its four lanes. xvperm.w would need an index vector for each lane.
   const __m256i v = (__m256i)a.v;
   const __m256i half = lane < 4 ? __lasx_xvpermi_d(v, 0x44) : __lasx_xvpermi_d(v, 0xee);
   switch (lane % 4) {
@@ -112,12 +113,12 @@ LLMC_INLINE void store(float* p, F32x8 a) {
   __builtin_memcpy(p, &a.v, sizeof(a.v));
 }
 LLMC_INLINE F32x8 load_f16(const uint8_t* p) {
-  // The conversion widens the first four of each half of the register.
+  // The conversion widens the first four elements of each half of the register.
   const __m256i half = __lasx_xvpermi_d(loong::broadcast_q(p), 0x10);
   return {__lasx_xvfcvtl_s_h(half)};
 }
 LLMC_INLINE void store_f16(uint8_t* p, F32x8 a) {
-  // Each half of the register is moved to the first four elements of its half.
+  // The conversion leaves four f16 in each half; the permutation makes them contiguous.
   const __m256i half = __lasx_xvpermi_d(__lasx_xvfcvt_h_s(a.v, a.v), 0x08);
   __builtin_memcpy(p, &half, 16);
 }
@@ -163,7 +164,7 @@ LLMC_INLINE Mask8 less(F32x8 a, F32x8 b) {
 LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {(__m256)loong::select(m.v, (__m256i)a.v, (__m256i)b.v)};
 }
-// Not xvfmax and xvfmin, which return the number if one operand is NaN.
+// Not implemented with xvfmax and xvfmin, which return the number if one operand is NaN.
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return select(less(b, a), a, b);
 }
@@ -243,7 +244,7 @@ LLMC_INLINE I32x8 load_u8(const uint8_t* p) {
 LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   return {__lasx_vext2xv_w_b(loong::broadcast_d(p))};
 }
-/// Converts to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts each byte to an f16: the sign, a zero bit, the other seven bits, then zeros.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const __m256i wide = __lasx_xvslli_h(__lasx_vext2xv_h_b(loong::broadcast_d(p)), 7);
   const __m256i half = __lasx_xvand_v(wide, __lasx_xvreplgr2vr_h(0xbfff));
@@ -256,7 +257,7 @@ struct Codes {
 struct Activation4 {
   __m256i v;
 };
-/// 16-bit lanes: two for each row, |sum| <= 8 * 2 * 15 * 128 = 30 720.
+/// Two 16-bit lanes for each row, |sum| <= 8 * 2 * 15 * 128 = 30 720.
 struct BlockSum {
   __m256i v;
 };
@@ -375,7 +376,7 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
   __builtin_memcpy(p, &bytes, sizeof(bytes));
 }
 
-/// clang 19 emits nothing for these hints; the hardware prefetches streams.
+/// clang 19 emits no instruction for these hints; the hardware prefetches streams.
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }

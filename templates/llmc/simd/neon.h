@@ -13,7 +13,8 @@ namespace llmc {
 inline namespace LLMC_ISA {
 
 /// Tiles (simd/vec.h): 8 tokens have 16 sums in the 32 registers. Activations have the layout that
-/// sdot by lane (4 k of 8 tokens: two registers) or usmmla (8 k of two tokens: one) reads.
+/// sdot by lane (4 elements of 8 tokens: two registers) or usmmla (8 elements of two tokens: one
+/// register) reads.
 inline constexpr size_t kTokenTile = 8, kByteTile = 8, kPanelTile = 1;
 inline constexpr bool kExactPanels = true, kSignedCodes = true, kByteCodes = false,
                       kVnniCodes = false;
@@ -47,7 +48,8 @@ LLMC_INLINE F32x8 splat(float x) {
   const float32x4_t v = vdupq_n_f32(x);
   return {v, v};
 }
-/// Returns *p in all lanes, as an operand of fmla by lane; the lane is constant after unrolling.
+/// Returns *p in all lanes. The compiler makes it a lane operand of fmla, because the lane is
+/// constant after unrolling.
 LLMC_INLINE F32x8 splat_at(const float* p) {
   return splat(*p);
 }
@@ -125,7 +127,7 @@ LLMC_INLINE Mask8 lanes_below(size_t n) {
 LLMC_INLINE F32x8 select(Mask8 m, F32x8 a, F32x8 b) {
   return {vbslq_f32(m.low, a.low, b.low), vbslq_f32(m.high, a.high, b.high)};
 }
-// Not fmax and fmin, which order zeros and propagate NaN.
+// Not implemented with fmax and fmin, which order zeros and propagate NaN.
 LLMC_INLINE F32x8 max(F32x8 a, F32x8 b) {
   return select(less(b, a), a, b);
 }
@@ -186,7 +188,8 @@ LLMC_INLINE I32x8 bits(F32x8 a) {
 LLMC_INLINE F32x8 from_bits(I32x8 a) {
   return {vreinterpretq_f32_s32(a.low), vreinterpretq_f32_s32(a.high)};
 }
-/// Uses one table look-up for each half. An index past the end of the table gives 0.
+/// Widens the bytes with one table look-up for each half. An index past the end of the table
+/// gives 0.
 LLMC_INLINE I32x8 widen_u8(uint8x8_t v) {
   const uint8x16_t low = {0, 16, 16, 16, 1, 16, 16, 16, 2, 16, 16, 16, 3, 16, 16, 16};
   const uint8x16_t high = {4, 16, 16, 16, 5, 16, 16, 16, 6, 16, 16, 16, 7, 16, 16, 16};
@@ -201,7 +204,7 @@ LLMC_INLINE I32x8 load_i8(const uint8_t* p) {
   const int16x8_t wide = vmovl_s8(vreinterpret_s8_u8(vld1_u8(p)));
   return {vmovl_s16(vget_low_s16(wide)), vmovl_high_s16(wide)};
 }
-/// Converts to f16 bits: the sign, a zero, then the other seven bits.
+/// Converts each byte to an f16: the sign, a zero bit, the other seven bits, then zeros.
 LLMC_INLINE F32x8 load_e4m3(const uint8_t* p) {
   const int16x8_t wide = vshll_n_s8(vreinterpret_s8_u8(vld1_u8(p)), 7);
   const uint16x8_t half = vandq_u16(vreinterpretq_u16_s16(wide), vdupq_n_u16(0xbfff));
@@ -273,8 +276,8 @@ LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   __builtin_memcpy(&four, p, sizeof(four));
   return {vreinterpretq_s8_s32(vdupq_n_s32(four))};
 }
-/// Loads activations at p + offset, which is constant after unrolling, as a lane of a register that
-/// adjacent activations share. sdot reads such a lane.
+/// Loads the activations at p + offset as a lane of a register that adjacent activations share;
+/// sdot can read such a lane. `offset` is constant after unrolling.
 LLMC_INLINE Activation4 load_activation(const int8_t* p, size_t offset) {
   const int32x4_t sixteen = vreinterpretq_s32_s8(vld1q_s8(p + offset / 16 * 16));
   return {vreinterpretq_s8_s32(vdupq_n_s32(sixteen[offset % 16 / 4]))};
@@ -338,7 +341,7 @@ LLMC_INLINE void store_i8(int8_t* p, I32x8 a, I32x8 b, I32x8 c, I32x8 d) {
 LLMC_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, 3);
 }
-/// These processors prefetch a few ascending streams in hardware.
+/// These two do nothing, because the hardware prefetches a few ascending streams.
 LLMC_INLINE void prefetch_stream(const void*) {}
 LLMC_INLINE void prefetch_tile(const void*) {}
 

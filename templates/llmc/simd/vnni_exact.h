@@ -4,23 +4,25 @@
 #include "llmc/simd/weight_prefetch.h"
 
 /// Exact panels (kernels/product_q4_exact.h) with x86's dot products of bytes. Included by the SIMD
-/// headers of these targets, which define the vector type:
+/// headers of targets with these instructions, which define the vector type:
 ///
 ///     VnniVector     kPanels adjacent panels of 8 rows, one row per 32-bit lane
-///       kPanels, kTileVectors, kTileTokens    the tile: that many vectors by that many tokens
+///       kTileVectors, kTileTokens             size of a tile in vectors and in tokens
 ///       Int zero(), load(p), splat4(p)        splat4: 4 bytes into every lane
 ///       dot_bytes(sum, u8, s8), dot_pairs(sum, i16, i16)    into 32-bit lanes
-///       load_rows(p)                          32 bytes at p[0], p[1], …
+///       load_rows(p)                          32 bytes each at p[0], p[1], …
 ///       low(v), high(v)                       nibbles of bytes
 ///       scaled(nibbles, scales)               products of bytes, all below 256
-///       spread(p)                             8 bytes at p[0], …: each into its row's lane
-///       in_halves(v)                          16 bits of each lane into both halves
-///       pairs(p)                              16 bytes at p[0], …, widened to 16 bits
-///       fold(y, scale, min, A, i1, i2), load_floats(p), load_y(p, first), store_y(p, v)
+///       spread(p)                             8 bytes each at p[0], …: each in its row's lane
+///       in_halves(v)                          low 16 bits of each lane copied to both halves
+///       pairs(p)                              16 bytes each at p[0], …, widened to 16 bits
+///       fold(y, scale, min, A, i1, i2)        as Q4Fold (kernels/product_q4.h)
+///       load_floats(p)                        the floats of a vector's rows
+///       load_y(y, at, first), store_y(y, at, v)    8 floats each at y[0] + at, …; first: zeros
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// Activations of a superblock, from a first token on.
+/// Activations of a superblock, from a given token on.
 struct ExactActivations {
   const int8_t* codes;
   const int16_t* sums[4];  // of pairs of blocks, [token][2]
@@ -29,10 +31,10 @@ struct ExactActivations {
                         // tokens are kTokenBytes apart
 };
 
-/// A superblock of four panels.
+/// A superblock of four panels, packed.
 struct ExactWeights {
   const uint8_t* supers[4];
-  const uint8_t* next[4];  // to prefetch meanwhile
+  const uint8_t* next[4];  // superblocks to prefetch
   size_t blocks, scale_offset, min_offset;
 };
 
@@ -44,14 +46,14 @@ struct VnniPanels {
   static constexpr size_t kVectors = kPanels / V::kPanels;
   static constexpr size_t kVectorBytes = V::kPanels * 32;
   static constexpr size_t kBlockBytes = kQ4BlockCodeBytes;
-  static constexpr size_t kFetchBytes = 144;  // of a block, with its part of scales and mins
+  static constexpr size_t kFetchBytes = 144;  // to prefetch per block: codes, scales, mins
   static_assert(kVectors % V::kTileVectors == 0, "panels are whole tiles");
 
-  /// For a superblock of kPanels panels: [vector][pair of blocks][row] i16 [2]
+  /// The mins of a superblock of kPanels panels: i16 [vector][pair of blocks][row][2].
   struct alignas(64) Mins {
     uint8_t pairs[kVectors][4][kVectorBytes];
   };
-  /// A superblock of kPanels panels.
+  /// An unpacked superblock of kPanels panels.
   struct alignas(64) Group {
     uint8_t codes[kVectors][64][kVectorBytes];  // [k / 4][row][4]: code times scale
     Mins mins;
@@ -76,7 +78,8 @@ struct VnniPanels {
     for (size_t b = 0; b < from.blocks + from.blocks % 2; ++b) unpack_block(from, b, out);
   }
 
-  /// All superblocks of `source` by `count` tokens: rows[panel][token][8].
+  /// Computes the products of all superblocks of `source` with `count` tokens in
+  /// rows[panel][token][8].
   template <class Source>
   static LLMC_INLINE void run(const Source& source, size_t count, float* const* rows) {
     Group group;
@@ -88,7 +91,7 @@ struct VnniPanels {
     }
   }
 
-  /// Does the same for few tokens. Codes are unpacked in registers, for each tile.
+  /// Does the same for few tokens. Codes are unpacked in registers, again for each tile.
   template <class Source>
   static LLMC_INLINE void run_few(const Source& source, size_t count, float* const* rows) {
     Mins mins;
@@ -127,8 +130,9 @@ struct VnniPanels {
     }
   }
 
-  /// Adds the products of a superblock with kTokens tokens, for one vector of rows, to y[0], y[1],
-  /// …. If `first` is set, y is assumed to be zero. sum(i) is the sum for token + i.
+  /// Adds the products of a superblock with kTokens tokens, for one vector of rows, to the results
+  /// of its panels at y[0], y[1], …. If `first` is set, these are assumed to be zero. sum(i) is the
+  /// integer sum for token + i.
   template <size_t kTokens, class Sum>
   static LLMC_INLINE void fold(float* const* y, size_t token,
                                const uint8_t (*min_pairs)[kVectorBytes], const float* scales,
@@ -165,7 +169,7 @@ struct VnniPanels {
     });
   }
 
-  /// Unpacks one block of packed nibbles [4][8 rows][4] of each panel.
+  /// Unpacks one block of packed nibbles [4][8 rows][4] of each panel, times their scales.
   template <class Int>
   static LLMC_INLINE void block(const uint8_t* (&codes)[V::kPanels], Int scale, uint8_t*& out) {
 #pragma clang loop unroll(full)
@@ -231,7 +235,7 @@ struct VnniPanels {
     fold_all<kTokens>(sum, mins, first_vector, scales, minima, x, t, first, rows);
   }
 
-  /// Accumulates the sums of a tile.
+  /// Adds the integer sums of a tile to the results with fold().
   template <size_t kTokens, class Int>
   static LLMC_INLINE void fold_all(const Int (&sum)[kTokens][V::kTileVectors], const Mins& mins,
                                    size_t first_vector, const float* scales, const float* minima,
@@ -246,7 +250,7 @@ struct VnniPanels {
     }
   }
 
-  /// Does the same as few_tile() from unpacked codes.
+  /// Does the same as few_tile(), from unpacked codes.
   template <size_t kTokens>
   static LLMC_NOINLINE void tile(const Group& group, size_t first_vector, const float* scales,
                                  const float* minima, const ExactActivations& x, size_t blocks,

@@ -1,17 +1,17 @@
 #pragma once
 
 /// F32x16: a pair of F32x8, for kernels with many independent lanes. A target with registers of 16
-/// floats defines LLMC_F32X16 and the type in its header; on other targets the type has two
-/// vectors. The operations on each lane are those of F32x8.
+/// floats defines LLMC_F32X16 and the type in its header. On other targets, the type consists of
+/// two F32x8. The operations on each lane are the same as with F32x8.
 ///
 ///     splat16(x), splat16_at(p), zero_f32x16()    operators + - *, fma(a, b, c)
-///     load(p, q), store(p, q, v)     the first eight lanes at p, the others at q
+///     load(p, q), store(p, q, v)     the first eight lanes are at p, the others at q
 ///     load_f16(p, q)                 the same from f16
 ///     load_i8_f32(p, q)              the same from signed bytes, as floats
-///     join(a, b)                     the first eight lanes, the others
+///     join(a, b)                     a: the first eight lanes, b: the others
 ///     low(v), high(v) -> F32x8       the first eight lanes, the others
 ///
-/// For both widths, the operations that exp() uses (math.h):
+/// Operations for both widths, which exp_nonpositive() uses (math.h):
 ///
 ///     splat_to<V>(x)
 ///     add_exponent(v, n)             adds the low bits of n to v's exponent field
@@ -115,9 +115,9 @@ struct Halves {
   }
 };
 
-/// One or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the memory format:
-/// kBytes bytes per number, load(p), which loads eight numbers, and load(p, q), which loads eight
-/// from p and eight from q. store_at() stores vectors `stride` floats apart.
+/// Operations on one or two (kGroups) vectors of eight lanes as one value. `Numbers` defines the
+/// memory format: kBytes bytes per number, load(p), which loads eight numbers, and load(p, q),
+/// which loads eight from p and eight from q. store_at() stores the vectors `stride` floats apart.
 template <size_t kGroups>
 struct Lanes;
 template <>

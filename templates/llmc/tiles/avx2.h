@@ -4,14 +4,15 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AVX2: 6 sums, 6 totals and the operands fill the 16 registers. simd/vec.h documents the
-/// numbers. `llmc tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for AVX2: 6 sums, 6 totals and the operands fill the 16 registers. simd/vec.h
+/// documents the constants. `llmc tune` tries other values and rewrites this file; results do not
+/// depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 // 4-bit codes, several tokens
 inline constexpr size_t kTokenTile = 6, kPanelTile = 1;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens
 inline constexpr size_t kByteTile = 4;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;

@@ -4,17 +4,18 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AVX-512: 24 sums of q4 leave 8 of the 32 registers. simd/vec.h documents the numbers.
-/// `llmc tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for AVX-512: 24 sums of q4 leave 8 of the 32 registers. simd/vec.h documents the
+/// constants. `llmc tune` tries other values and rewrites this file; results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// q4, several tokens: tokens by vectors of rows
+// q4, several tokens: number of tokens and of vectors of rows
 inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
 // 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
 inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
-// f16 and f32, several tokens: rows at distances of a power of two share a set of the first cache
+// f16 and f32, several tokens: more tokens would conflict in the L1 cache, because rows of x that
+// are a power of two apart map to the same cache set
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 4;
 // Quantized weights, few tokens
 inline constexpr size_t kFewTokens = 8, kFewLimit = 16;

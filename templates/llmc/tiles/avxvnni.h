@@ -4,14 +4,14 @@
 
 #include "llmc/target.h"
 
-/// Tiles of AVX-VNNI: 12 sums of q4 leave 4 of the 16 registers. simd/vec.h documents the numbers.
-/// `llmc tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for AVX-VNNI: 12 sums of q4 leave 4 of the 16 registers. simd/vec.h documents the
+/// constants. `llmc tune` tries other values and rewrites this file; results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// q4, several tokens: tokens by vectors of rows
+// q4, several tokens: number of tokens and of vectors of rows
 inline constexpr size_t kVnniTokens = 6, kVnniVectors = 2;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens
 inline constexpr size_t kByteTile = 4;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;

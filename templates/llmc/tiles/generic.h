@@ -4,15 +4,15 @@
 
 #include "llmc/target.h"
 
-/// Tiles of the portable vectors: small, because values do not stay in registers anyway. simd/vec.h
-/// documents the numbers. `llmc tune` tries other values and rewrites this file; results do not
-/// depend on them.
+/// Tile sizes for the portable vectors: small, because values do not stay in registers anyway.
+/// simd/vec.h documents the constants. `llmc tune` tries other values and rewrites this file;
+/// results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
 // 4-bit codes, several tokens
 inline constexpr size_t kTokenTile = 2, kPanelTile = 1;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes, several tokens
 inline constexpr size_t kByteTile = 2;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 6, kFloatPanels = 2;

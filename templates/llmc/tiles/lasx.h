@@ -4,15 +4,16 @@
 
 #include "llmc/target.h"
 
-/// Tiles of LASX: 2 panels x 4 tokens need 8 sums and 8 totals of the 32 registers, and have enough
-/// chains for two multipliers with a latency of 4 cycles. simd/vec.h documents the numbers. `llmc
-/// tune` tries other values and rewrites this file; results do not depend on them.
+/// Tile sizes for LASX: 8 sums and 8 totals of 2 panels x 4 tokens fit in the 32 registers, and are
+/// enough dependency chains for two multipliers with a latency of 4 cycles. simd/vec.h documents
+/// the constants. `llmc tune` tries other values and rewrites this file; results do not depend on
+/// them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
-// 4-bit codes, several tokens
+// q4, several tokens
 inline constexpr size_t kTokenTile = 4, kPanelTile = 2;
-// 8-bit codes, several tokens
+// 6- and 8-bit codes and coded 4-bit weights, several tokens
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens
 inline constexpr size_t kFloatTokens = 4, kFloatPanels = 4;

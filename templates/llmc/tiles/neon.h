@@ -4,9 +4,9 @@
 
 #include "llmc/target.h"
 
-/// Tiles of Armv8: those of integer products are the groups of activations (simd/neon.h).
-/// simd/vec.h documents the numbers. `llmc tune` tries other values and rewrites this file; results
-/// do not depend on them.
+/// Tile sizes for Armv8. The tiles of integer products are the groups of activations (simd/neon.h).
+/// simd/vec.h documents the constants. `llmc tune` tries other values and rewrites this file;
+/// results do not depend on them.
 namespace llmc {
 inline namespace LLMC_ISA {
 
