@@ -57,9 +57,7 @@ std::optional<SourceHalf> match_source_half(const Rewriter& rw, ValueId value, A
 bool hides_nothing(const Rewriter& rw, IndexAnalysis& indices, const Scores& scores,
                    const MaskShape& shape) {
   MaskAnalysis masks(rw, indices, shape);
-  const auto all = [](const std::optional<Band>& band) {
-    return band && !band->lower && !band->upper;
-  };
+  const auto all = [](const std::optional<Band>& band) { return band == Band{}; };
   for (const Scores::Bias& bias : scores.biases)
     if (!all(masks.bias(bias.value))) return false;
   for (const auto& condition : scores.conditions)
