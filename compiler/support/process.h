@@ -64,8 +64,8 @@ class RunningGroup {
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid);
 
-/// Returns the kToolchain error for `program`, which could not be started because of
-/// `error_number`, an errno.
+/// Returns the kToolchain error for `program`, which could not be started. `error_number`: an
+/// errno.
 Diagnostic start_error(const std::string& program, int error_number);
 
 }  // namespace llmc
