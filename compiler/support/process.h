@@ -37,8 +37,8 @@ struct Streams {
 /// kill_running_commands() also kills the group.
 class RunningGroup {
  public:
-  /// Starts the guard. If it cannot be started because there is no /bin/sh, the command gets a
-  /// group without a guard, which survives a SIGKILL of this process.
+  /// Starts the guard. If it cannot be started, for example because there is no /bin/sh, the
+  /// command gets a group without a guard, which survives a SIGKILL of this process.
   RunningGroup();
   RunningGroup(const RunningGroup&) = delete;
   RunningGroup& operator=(const RunningGroup&) = delete;
