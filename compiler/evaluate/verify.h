@@ -66,7 +66,7 @@ struct VerifyRun {
 struct VerifyReport {
   /// At least one; the long run is omitted if the context is too small.
   std::vector<VerifyRun> runs;
-  std::string not_run;  // why a run or the reference is omitted; empty: none is omitted
+  std::string not_run;  // why the long run or its reference is omitted; empty: nothing is omitted
 
   // Statistics over the points of all runs with a reference.
   double max_difference = 0, mean_kl = 0, max_kl = 0;
