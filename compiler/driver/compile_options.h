@@ -18,8 +18,8 @@
 
 namespace llmc::driver {
 
-/// Maximum size of embedded weights in bytes; larger weights are stored in a file. With default
-/// flags, a larger read-only section cannot be linked on every target.
+/// Maximum size of embedded weights in bytes; larger weights need WeightsStorage::kFile. With
+/// default flags, a larger read-only section cannot be linked on every target.
 inline constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
 
 enum class WeightsStorage : std::uint8_t { kEmbed, kFile };

@@ -12,9 +12,9 @@ namespace llmc::driver {
 /// Assigns sizes to the symbols in the shapes of the inputs and infers all types again. Symbols
 /// with a range remain symbolic. A Min or Max of two sizes is replaced by one of them if that is
 /// the result for all sizes in the ranges. The keys of `dims` are symbols, or sums of symbols
-/// ("past_sequence_length + 1").
-/// Fails with kUsage for an unknown name, contradictory sizes, a negative size, a size of 0 with
-/// which every output is empty, a range that is empty or contains 0, and a range of a sum.
+/// ("past_sequence_length + 1"). Fails with kUsage for an unknown name, contradictory sizes, a
+/// negative size, a size of 0 with which every output is empty, a range that is empty or contains
+/// 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// Maximum number of tokens in the result of usual_dims().
