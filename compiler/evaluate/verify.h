@@ -42,7 +42,7 @@ struct VerifyPoint {
   std::int32_t native_token = 0, reference_token = 0;
 };
 
-/// The result of a prompt, prefilled in two calls, and greedy decode steps after it.
+/// The result of one run: a prompt, which is prefilled in two calls, and greedy decode steps.
 struct VerifyRun {
   std::string name;  // "short" and "long", or "given" for VerifyOptions::prompt
   std::uint32_t prompt_tokens = 0, steps = 0;
