@@ -9,8 +9,8 @@
 
 namespace llmc::cli {
 
-/// Returns a text about the accelerator's regions in a plan.json: their number, and the bytes that
-/// are copied into and out of them.
+/// Returns a text about the accelerator's regions in a plan.json: each region, and the bytes per
+/// chunk that are copied to and from the device.
 std::string regions_text(const Json& plan);
 /// Returns the timeline of a prompt on the CPU and a device as text, with its total times.
 std::string schedule_text(const plan::Schedule& schedule);

@@ -84,8 +84,8 @@ void ChatLoop::greet() const {
 int ChatLoop::run() {
   greet();
   std::string message;
-  // Stop if standard output fails, for example because the disk is full; main() reports it. If the
-  // reader closed the pipe, flush_stdout ends the process.
+  // Stop if standard output fails, for example because the disk is full; run_program() reports it.
+  // If the reader closed the pipe, finish_stdout() ends the process.
   while (finish_stdout() && read_message(message) && say(message) == Next::kGoOn) continue;
   return code_;
 }

@@ -29,9 +29,9 @@ struct Facts {
   importer::Inspection files;
   bool function = false;                                // `compile` compiles it as a function
   std::optional<passes::ModelProperties> architecture;  // of an imported decoder
-  Json loops;                      // of plan.json; null: all work is in kernels
-  Json encoder_loops;              // of an encoder; of an encoder-decoder's with its projections
-  std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
+  Json loops;                      // "loops" of plan.json; null: all work is in kernels
+  Json encoder_loops;              // of the media encoder, or source encoder and its projections
+  std::vector<Diagnostic> errors;  // errors of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
   bool has_cache() const {

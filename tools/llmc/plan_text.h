@@ -23,8 +23,8 @@ std::string plan_text(const Json& plan);
 /// plan.json.
 std::string loops_text(const Json& loops);
 
-/// Parses a size: "65536", "64K", "1.5M", "2G" (powers of 1024); an empty text is 0. Fails with
-/// kUsage, with `option` in the message, for other text.
+/// Parses a size in bytes: "65536", "64K", "1.5MiB", "2G" (powers of 1024) or "64KB", "2GB" (powers
+/// of 1000). An empty text is 0. Fails with kUsage, with `option` in the message, for other text.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
 /// Prints plan::warnings(), a warning if the tokenizer was rejected, and a note if the batch is
