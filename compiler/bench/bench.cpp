@@ -25,7 +25,8 @@ struct Test {
   bool is_encode() const { return kind == BenchResult::Test::kEncode || is_image(); }
   bool is_prompt() const { return kind == BenchResult::Test::kPrompt; }
   bool is_generation() const { return kind == BenchResult::Test::kGeneration; }
-  /// Returns the number of tokens that stay in the cache: at least one before a generated token.
+  /// Returns the number of tokens that stay in the cache between repetitions. In a generation test,
+  /// each repetition runs the last of the `depth` tokens again, or one token if `depth` is 0.
   std::uint32_t kept() const {
     return compiled_in + (!is_generation() || depth == 0 ? depth : depth - 1);
   }
@@ -51,7 +52,7 @@ exec::EncoderInput made_up_source(std::uint32_t size, const exec::ModelFacts& mo
 /// Returns the sizes of the sources to encode; empty for a decoder.
 Result<std::vector<std::uint32_t>> sources_of(const BenchOptions& options,
                                               const exec::ModelFacts& model) {
-  // Tokens; frames of sound, ten seconds of 16 kHz; a spectrogram or image is encoded whole.
+  // 128 tokens, or ten seconds of sound at 16 kHz; a spectrogram or an image is encoded whole.
   const std::uint32_t usual = model.source_width == 0   ? 128
                               : model.source_width == 1 ? 160000
                                                         : model.source_max;
@@ -122,7 +123,7 @@ class BenchSession {
         source_(source),
         clock_(clock) {}
 
-  /// Makes inputs for the media encoder. Requires that the model has one.
+  /// Creates inputs for the media encoder, which the model must have.
   Status make_image(const driver::BundleFacts& facts) {
     LLMC_TRY(image_, exec::encode_made_up_image(facts, *session_));
     return ok_status();
@@ -132,9 +133,10 @@ class BenchSession {
   std::optional<exec::DeviceUse> device_use() const { return session_->device_use(); }
 
   /// Fills the cache of each sequence with test.kept() tokens. Sequences share only the tokens of a
-  /// compiled-in prompt and, if the model has fewer sources than sequences, a source.
+  /// compiled-in prompt, and sources if the model has fewer sources than sequences.
   Status fill(const Test& test) {
-    // With several sources, others may share that of the first one, which is encoded again.
+    // With several sources, sequences may share the source of the first one, which is encoded
+    // again.
     LLMC_RETURN_IF_ERROR(release_after(model_.sources > 1 ? 1 : test.sequences));
     if (test.is_encode()) return ok_status();
     if (source_ > 0) LLMC_RETURN_IF_ERROR(session_->encode(made_up_source(source_, model_)));
@@ -153,7 +155,7 @@ class BenchSession {
   struct Run {
     double seconds = 0;
     std::vector<double> steps;  // seconds per step of a generation test
-    std::size_t logits = 0;     // that its choices computed
+    std::size_t logits = 0;     // number of logits computed in all generation steps
     PartSeconds parts{};        // set if there is a clock
   };
   /// Runs the test once, after the tokens of fill().
@@ -195,7 +197,7 @@ class BenchSession {
   }
 
  private:
-  /// Runs a prompt and chooses the token after it, for which the head may have been left.
+  /// Runs a prompt and samples the next token, because the library may compute the head only then.
   Status prompt(std::span<const std::int32_t> tokens) {
     LLMC_RETURN_IF_ERROR(session_->prefill(tokens));
     LLMC_TRY([[maybe_unused]] const std::int32_t token, session_->sample());
@@ -217,7 +219,7 @@ class BenchSession {
       LLMC_RETURN_IF_ERROR(session_->call(&exec::Api::release, sequences_.back()));
     return ok_status();
   }
-  /// Gives the other sequences sources of their own, as far as the model has room for them.
+  /// Encodes separate sources for the other sequences, up to the model's number of sources.
   Status encode_for_others() {
     const std::size_t count = std::min<std::size_t>(sequences_.size(), model_.sources);
     for (std::size_t i = 1; i < count; ++i) {
@@ -226,7 +228,7 @@ class BenchSession {
     }
     return ok_status();
   }
-  /// Runs all tokens after the compiled-in prompt again, with one more than before.
+  /// Rewinds to the compiled-in prompt and runs all later tokens again, including one new token.
   Status run_again(const Test& test, std::uint32_t generated) {
     const auto tokens = tokens_for(test.kept() - test.compiled_in + generated + 2, vocabulary_);
     return each([&]() -> Status {
@@ -328,7 +330,7 @@ double BenchReport::macs(const BenchResult& result, const plan::Products& p) con
 }
 
 double BenchReport::bytes_read(const BenchResult& result, const plan::Products& p) const {
-  // Of a logit that is not computed, codes are read without their lower two bits.
+  // For a logit that is not computed, the lower two bits of the codes are not read.
   constexpr CodedFormat kSplit = kSplitSixBits;
   constexpr double kLower = kSplitLowerBytes;
   constexpr double kUpper = coded_block_bytes(kSplit) + kPanelRows * coded_number_bytes(kSplit);
@@ -386,7 +388,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   const std::uint64_t total = options.threads.size() * tests.size() * (options.repetitions + 1);
   std::uint64_t done = 0;
   for (const std::uint32_t threads : options.threads) {
-    // The times of stages are those of one thread at a time, which a device is not.
+    // Stages are timed on the CPU, one after the other, so `layers` disables the device.
     const exec::SessionOptions session{
         .threads = threads, .cores = options.cores, .use_device = !options.layers};
     LLMC_TRY(auto started, native->start(session));

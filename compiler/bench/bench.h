@@ -26,9 +26,9 @@ struct BenchOptions {
   std::vector<std::uint32_t> depths = {0};
   /// Numbers of sequences that generation tests decode per step.
   std::vector<std::uint32_t> parallel = {1};
-  /// Sizes of the sources to encode (tokens, samples or frames), the last of which the other tests
-  /// attend to. {}: 128 tokens, ten seconds of sound at 16 kHz, or all frames of a spectrogram or
-  /// an image, but at most the model's limit. Only for encoder-decoders.
+  /// Sizes of the sources to encode (tokens, samples or frames). The prompt and generation tests
+  /// attend to a source of the last size. {}: 128 tokens, ten seconds of sound at 16 kHz, or all
+  /// frames of a spectrogram or an image, but at most the model's limit. Only for encoder-decoders.
   std::vector<std::uint32_t> sources = {};
   /// Also run each generation test without the cache: every step runs all tokens of each sequence
   /// again, one sequence after the other. A source is encoded once.
@@ -52,7 +52,7 @@ struct StepTimes {
   std::size_t largest() const;
 };
 
-/// Time of each kind of stage in a test.
+/// Time of each Part of the model in a test.
 struct PartTimes {
   PartSeconds seconds{};  // times of the repetition with the median total
   double total() const;
@@ -62,7 +62,7 @@ struct BenchResult {
   enum class Test : std::uint8_t { kPrompt, kGeneration, kEncode, kEncodeImage, kEncodeAudio };
   Test test = Test::kPrompt;
   std::uint32_t threads = 1;
-  std::uint32_t tokens = 0, depth = 0;  // numbers of tokens of each sequence; rows of an image
+  std::uint32_t tokens = 0, depth = 0;  // tokens per sequence or rows of an image; cached tokens
   std::uint32_t sequences = 1;
   bool uncached = false;            // a generation test that runs all tokens in each step
   std::vector<double> seconds;      // one per repetition, without the warm-up
@@ -70,7 +70,7 @@ struct BenchResult {
   double deviation = 0;             // standard deviation of tokens/s
   double minimum = 0, maximum = 0;  // tokens/s
   StepTimes steps = {};             // times of a generation test
-  /// Mean part of the logits that the steps of a generation test computed (llmc_logits_computed).
+  /// Mean fraction of the logits that a generation step computed (llmc_logits_computed).
   double logits_computed = 1;
   std::optional<PartTimes> parts = std::nullopt;
 
@@ -92,13 +92,13 @@ struct BenchReport {
   std::uint32_t opt_level = 0;
   std::string emulator;  // the emulator's command; empty if this processor ran the code
   exec::HugePageUse huge_pages;
-  std::vector<exec::DeviceUse> devices = {};  // the accelerator with each number of threads
+  std::vector<exec::DeviceUse> devices = {};  // use of the accelerator, by number of threads
 
-  /// Returns the multiply-adds with weights in a whole test; the head is computed once per prompt.
-  /// Returns 0 for an encoder, which is not among the products.
+  /// Returns the multiply-adds of `products` in a whole test. In a prompt test, the head is
+  /// computed only once. Returns 0 for tests of encoders, whose products are not listed.
   double macs(const BenchResult& result, const plan::Products& products) const;
-  /// Return the bytes of products, and of all weights, that a step of a generation test reads,
-  /// without those of logits that it does not compute.
+  /// Return the bytes of the weights of `products`, and of all weights, that a step of a generation
+  /// test reads. Bytes that are read only for logits that the step does not compute are excluded.
   double bytes_read(const BenchResult& result, const plan::Products& products) const;
   double weight_bytes_read(const BenchResult& result) const;
   /// Returns the bytes of cached keys and values that a whole generation test with the cache reads,
@@ -106,9 +106,9 @@ struct BenchReport {
   double cache_bytes_read(const BenchResult& result) const;
 };
 
-/// Runs all tests. Fails like load_native() and, with `layers`, like load_with_stage_times(), with
-/// the error of `sample`, and with kUsage if there is no test, or if one exceeds the context, the
-/// maximum number of sequences or the maximum size of a source.
+/// Runs all tests. Fails like load_native(), like load_with_stage_times() with `layers`, and with
+/// the error of `sample`. Fails with kUsage if there is no test, or if a test exceeds the context,
+/// the maximum number of sequences or the maximum size of a source.
 Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

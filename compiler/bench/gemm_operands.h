@@ -11,7 +11,7 @@
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
 
-/// The operands of a kernel that is measured.
+/// Operands of a measured kernel, and the sources that are compiled for it.
 namespace llmc::bench {
 
 struct GemmOperands {
@@ -20,7 +20,7 @@ struct GemmOperands {
   };
   using Block = std::unique_ptr<unsigned char, Free>;
 
-  Block weights, x, y, work;  // each aligned to 64 bytes
+  Block weights, x, y, work;  // each aligned to 64 bytes; `work`: scratch memory of the kernel
   std::size_t weight_bytes = 0, x_floats = 0, y_floats = 0;
 
   /// Allocates the operands, and fills weights and x with pseudorandom numbers, which are the same

@@ -56,8 +56,8 @@ Result<std::vector<std::vector<std::int32_t>>> draw_texts(Session& session, std:
   return texts;
 }
 
-/// Seconds of one replay by step: sampling with the grammar, sampling without it, and running the
-/// token.
+/// Times of one replay in seconds, by step: sampling with the grammar, sampling without it, and
+/// running the token.
 struct Replay {
   std::vector<double> held, plain, run;
 };

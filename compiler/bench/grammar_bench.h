@@ -13,7 +13,7 @@ namespace llmc::bench {
 
 struct GrammarBenchOptions {
   std::uint32_t threads = 1, cores = LLMC_CORES_OF_TARGET;
-  std::uint32_t tokens = 128;  // total of all texts
+  std::uint32_t tokens = 128;  // total number of tokens of all texts
   std::uint32_t repetitions = 5;
 };
 
@@ -35,10 +35,10 @@ struct GrammarBenchReport {
 };
 
 /// Samples texts after `prompt` with the grammar (tables as for Session::set_grammar()). Then
-/// replays their tokens in two sessions, one with the grammar and one without, and measures the
-/// time of sampling in both at each step, greedy and with llama.cpp's default parameters. Fails
-/// with kBadInput if the grammar accepts only the empty text, and with kUsage if the prompt fills
-/// the context.
+/// replays their tokens in two sessions, one with the grammar and one without. At each step,
+/// measures the time of sampling in both, once greedy and once with llama.cpp's default parameters.
+/// Fails with kBadInput if the grammar accepts only the empty text, and with kUsage if the prompt
+/// fills the context.
 Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
                                          std::span<const std::int32_t> prompt,
                                          const GrammarBenchOptions& options);

@@ -28,7 +28,7 @@ constexpr std::uint64_t kMaxSide = 1u << 20, kMaxTokens = 4096;
 
 using GemmFunction = void (*)(const llmc_run*, const float*, float*);
 
-/// One level of one format with one number of threads.
+/// One variant of the kernel with one number of threads.
 struct Candidate {
   KernelTimes* times;
   GemmFunction function;

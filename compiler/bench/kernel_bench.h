@@ -96,11 +96,11 @@ std::vector<KernelVariant> kernel_variants(const KernelBenchOptions& options);
 emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format);
 
 /// Compiles the kernel for every level, and runs all levels and numbers of threads alternately,
-/// `repetitions` times each. The weights are the same on every machine. Targets of other processors
-/// run under an emulator, on one thread; with the plugin, the executed instructions of one run are
-/// counted instead of time. Fails like find_counting_emulator(), with kUsage for several threads
-/// under an emulator, with kUnsupported or kToolchain if the target cannot be run, and with
-/// kOverBudget like check_memory().
+/// `repetitions` times each. The weights are the same on every machine. Code for other processors
+/// runs under an emulator, on one thread; with the plugin, the executed instructions of one run are
+/// counted instead of time. Fails like find_counting_emulator() and check_memory(), with kUsage for
+/// several threads under an emulator, and with kUnsupported or kToolchain if the target's code
+/// cannot be run.
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
                                      const driver::Progress& progress = {});
 

@@ -38,7 +38,7 @@ std::string escaped_path(const fs::path& path) {
   return word;
 }
 
-/// A program that contains the kernel at one level.
+/// A program that contains one variant of the kernel.
 struct Program {
   KernelTimes* times;
   fs::path path;
@@ -57,7 +57,7 @@ Status make_program(const driver::Toolchain& toolchain, const target::Target& ta
   return exec::link_function_runner(toolchain, target, folder.path() / "gemm.o", program);
 }
 
-/// A process of such a program that has loaded the weights.
+/// A running Program that has loaded the weights.
 class Running {
  public:
   static Result<Running> start(const exec::Emulator& emulator, const fs::path& program,
@@ -108,7 +108,7 @@ Result<InstructionCounts> read_counts(const fs::path& file) {
                  "build it again by tools/instructions/setup.sh");
 }
 
-/// Returns the instructions of a whole process that runs the kernel `times` times.
+/// Returns the number of instructions of a whole process that runs the kernel `times` times.
 Result<InstructionCounts> count(const CountingEmulator& counting, const emit::GemmKernel& kernel,
                                 GemmOperands& operands, const fs::path& program,
                                 const fs::path& weights, std::uint32_t times) {

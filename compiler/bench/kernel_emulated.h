@@ -17,9 +17,10 @@ struct CountingEmulator {
   std::filesystem::path plugin;  // empty: measure time
 };
 
-/// Returns the emulator for all levels; nullopt: run in this process. Fails like find_emulator(),
-/// with kToolchain if instructions must be counted but the plugin is missing, and with kUsage if
-/// they must be counted by a given plugin, but no emulator is given and none is needed.
+/// Returns the emulator for all levels; nullopt: run in this process. Fails like find_emulator().
+/// Fails with kToolchain if instructions must be counted but no plugin is found. Fails with kUsage
+/// if instructions must be counted with the plugin of `options`, but no emulator is given and the
+/// target needs none.
 Result<std::optional<CountingEmulator>> find_counting_emulator(const KernelBenchOptions& options);
 
 /// Measures one format on one thread and appends its times or instruction counts to `results`.

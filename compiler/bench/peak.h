@@ -9,7 +9,8 @@
 
 namespace llmc::bench {
 
-/// Returns the arithmetic of products with a matrix of this format (PackedWeight::format_name()).
+/// Returns the kind of arithmetic that products with a matrix of this format use. `format`:
+/// PackedWeight::format_name().
 emit::Arithmetic arithmetic_of(std::string_view format);
 
 /// Measures the peak throughput, on this machine, of the multiply-adds that a target's products
@@ -21,9 +22,9 @@ class Peak {
                                                const target::Target& target,
                                                const std::vector<std::string>& cflags);
 
-  /// Returns `samples` measurements in multiply-adds per second, each the sum of `threads` parallel
-  /// threads. The time is the CPU time of each thread, which excludes preemption. Returns a single
-  /// 0 if the CPU lacks a feature.
+  /// Returns `samples` measurements in multiply-adds per second, each the sum over `threads`
+  /// parallel threads. The time is the CPU time of each thread, which excludes preemption. Returns
+  /// a single 0 if the CPU lacks a feature.
   std::vector<double> measure(emit::Arithmetic arithmetic, std::uint32_t threads,
                               std::uint32_t samples) const;
 

@@ -16,7 +16,7 @@ namespace {
 struct Choice {
   const char* name;
   std::vector<std::uint32_t> values;
-  const char* instead = "";  // the constant that targets which have it read instead
+  const char* instead = "";  // constant that replaces this one on targets whose header has it
 };
 
 /// A kernel and the tile constants that only it depends on.
@@ -27,8 +27,8 @@ struct Kernel {
   std::vector<Choice> choices;
 };
 
-/// Returns the kernels. The numbers of tokens of prompts leave a remainder in every tile, as most
-/// do. With one token, the weights exceed the second-level cache.
+/// Returns the kernels to tune. The prompts have 100 tokens, which few tile sizes divide, because
+/// most real prompts also leave a remainder. With one token, the weights exceed the L2 cache.
 const std::vector<Kernel>& kernels() {
   static const std::vector<Kernel> all = {
       {"q4, a prompt of 100 tokens",
@@ -63,7 +63,8 @@ std::uint32_t* find(Tiles& tiles, std::string_view name) {
   return at == tiles.end() ? nullptr : &at->value;
 }
 
-/// Returns whether the kernel reads the constant on a target with these constants.
+/// Returns whether the kernel reads the constant on a target whose header has the constants
+/// `tiles`.
 bool is_read(const Choice& choice, const Tiles& tiles) {
   return std::ranges::count(tiles, choice.name, &TileConstant::name) != 0 &&
          std::ranges::count(tiles, choice.instead, &TileConstant::name) == 0;
@@ -78,12 +79,12 @@ Tiles values_of(const Kernel& kernel, Tiles tiles) {
   return values;
 }
 
-/// Maximum number of accumulators, counted in vectors of 8 lanes, also where registers have 16.
-/// Operands may be loaded again for each use.
+/// Maximum number of accumulators: vectors of 8 lanes, even if registers have 16 lanes. Operands
+/// need no registers in this count, because they may be loaded again for each use.
 constexpr std::uint32_t kMaxSums = 32;
 
-/// Returns every combination of the kernel's values that may fit a machine's registers; the current
-/// one is the first. The header's other constants do not change.
+/// Returns every combination of the kernel's values with at most kMaxSums accumulators, the current
+/// combination first. The header's other constants do not change.
 std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   std::vector<Tiles> sets{today};
   for (const Choice& choice : kernel.choices) {
@@ -110,7 +111,8 @@ std::vector<Tiles> candidates(const Kernel& kernel, const Tiles& today) {
   return sets;
 }
 
-/// Returns the minimum time, which other programs affect least.
+/// Returns the number of instructions, if they were counted, or else the minimum time, which other
+/// programs affect least.
 double cost(const KernelTimes& times) {
   return times.instructions ? static_cast<double>(times.instructions->all)
                             : std::ranges::min(times.seconds);

@@ -10,8 +10,8 @@
 #include "compiler/driver/progress.h"
 #include "compiler/support/result.h"
 
-/// Searches a target's best tile sizes by measurement. The numbers of tokens and panels that a
-/// kernel computes together affect its speed but not its results.
+/// Finds a target's best tile sizes by measurement. Tile sizes are the numbers of tokens and panels
+/// that a kernel computes together. They affect its speed but not its results.
 namespace llmc::bench {
 
 /// A constant of a tile header (templates/llmc/tiles/TARGET.h), such as kTokenTile = 6.
@@ -56,11 +56,11 @@ struct TuneReport {
   bool changed = false;
 };
 
-/// Measures each kernel alternately with every combination of candidate values for its tile
-/// constants, on one thread: the minimum time or, under an emulator that counts them, the executed
-/// instructions. Skips combinations that need more registers than any machine has. Fails like
-/// bench_gemm(), with kMismatch if tile sizes change results, and with kInternal if the target has
-/// no tile header.
+/// Measures each kernel with every combination of candidate values for its tile constants,
+/// alternately and on one thread. Compares the minimum time or, under an emulator that counts them,
+/// the executed instructions. Skips combinations that need more registers than any machine has.
+/// Fails like bench_gemm(), with kMismatch if tile sizes change results, and with kInternal if the
+/// target has no tile header.
 Result<TuneReport> tune(const TuneOptions& options, const driver::Progress& progress = {});
 
 }  // namespace llmc::bench

@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Format of an archive (System V, which the GNU and LLVM archivers write for ELF): "!<arch>" and a
-// line feed, then members. A member is a header of 60 characters and the content, padded to an even
-// size.
+// The System V archive format, which the GNU and LLVM archivers write for ELF, is "!<arch>" and a
+// line feed, followed by members. A member is a header of 60 characters and the content, padded to
+// an even size.
 constexpr std::string_view kMagic = "!<arch>\n";
 constexpr std::size_t kHeader = 60, kSizeAt = 48, kSizeWidth = 10;
 

@@ -26,7 +26,7 @@ using calibrate::Losses;
 using calibrate::Product;
 using ir::WeightFormat;
 
-/// Number of choices that are measured for --max-kl.
+/// Maximum number of format choices that are measured for --max-kl, besides q8 for all matrices.
 constexpr int kMaxMeasured = 5;
 
 /// Sets the format of a Linear, QkvProjection or ExpertLinear.
@@ -42,14 +42,14 @@ void set_format(ir::Node& node, WeightFormat format) {
 /// A matrix whose format is chosen.
 struct Candidate {
   Product product;
-  std::int64_t layer = -1;  // in the order of all loops; -1: outside of loops
+  std::int64_t layer = -1;  // number of the layer, counted over all loops; -1: outside of loops
   std::array<std::uint64_t, kChoices.size()> bytes{};
   Losses losses{};
 };
 
-/// The candidates with one format: the same product of successive layers.
+/// Candidates that get the same format: the same product of successive layers.
 struct Unit {
-  std::vector<std::size_t> candidates;  // in order
+  std::vector<std::size_t> candidates;  // ascending indices into Fitter::candidates_
 };
 
 class Fitter {
@@ -72,7 +72,7 @@ class Fitter {
     plan::PlanOptions options = input_.planned;
     LLMC_TRY(options.target, target::find(input_.target, input_.options.opt_level));
     options.chunk = options.target->chunk;
-    options.shard = {};  // the budget is that of the whole model
+    options.shard = {};  // the budget applies to the whole model
     options.device = nullptr;
     return plan::make_plan(stages, options);
   }
@@ -86,15 +86,15 @@ class Fitter {
   static void set_in(ir::Graph& graph, const Product& product, WeightFormat format) {
     ir::Node& node = graph.mutable_nodes()[product.node];
     if (product.iteration < 0) return set_format(node, format);
-    if (product.iteration > 0) return;  // the body is that of all iterations
+    if (product.iteration > 0) return;  // all iterations share one body
     auto& loop = std::get<ir::Loop>(node.op);
     auto body = std::make_shared<ir::Graph>(*loop.body);
     set_format(body->mutable_nodes()[product.inner], format);
     loop.body = std::move(body);
   }
 
-  /// Finds the matrices whose size depends on the format, by plans with one format for all: others
-  /// keep the model's codes.
+  /// Finds the matrices whose size depends on the format, by making a plan for each format. The
+  /// other matrices keep the model's codes.
   Status find_candidates() {
     std::array<std::map<const ir::Constant*, std::uint64_t>, kChoices.size()> bytes;
     for (std::size_t f = 0; f < kChoices.size(); ++f) {
@@ -123,7 +123,7 @@ class Fitter {
         if (known) candidate.bytes[f] = found->second;
       }
       if (!known || candidate.bytes.front() >= candidate.bytes.back()) continue;
-      // Products with the same matrix: its bytes are those of the first.
+      // If several products read the same matrix, only the first counts its bytes.
       if (!seen.insert(product.weight.get()).second) candidate.bytes = {};
       other_bytes_ -= candidate.bytes.front();
       candidates_.push_back(std::move(candidate));
@@ -136,7 +136,7 @@ class Fitter {
     return ok_status();
   }
 
-  /// `least`: more than the budget.
+  /// `least`: minimum number of bytes, more than the budget.
   Diagnostic over_budget(std::uint64_t least) const {
     return {
         .kind = ErrorKind::kOverBudget,
@@ -151,7 +151,7 @@ class Fitter {
     for (const Candidate& candidate : candidates_) matrices.push_back(candidate.product.weight);
     LLMC_TRY(measurements_, Measurements::start(stages_, matrices, input_, progress_));
     LLMC_TRY(const std::vector<Losses> losses, measurements_->losses());
-    // A matrix is rounded for all products that read it: its loss is that of the first.
+    // A matrix is rounded once for all products that read it, so only the first counts its loss.
     std::set<const ir::Constant*> seen;
     for (std::size_t i = 0; i < candidates_.size(); ++i)
       if (seen.insert(candidates_[i].product.weight.get()).second)
@@ -159,7 +159,7 @@ class Fitter {
     return ok_status();
   }
 
-  /// Joins the candidates of ranges of layers.
+  /// Groups the candidates into units: the same product of the layers of a range.
   void make_units() {
     for (std::size_t at = 0; at < candidates_.size();) {
       const std::size_t node = candidates_[at].product.node;
@@ -171,7 +171,8 @@ class Fitter {
       }
       const auto& loop = std::get<ir::Loop>(stages_.nodes()[node].op);
       const auto layers = static_cast<std::size_t>(loop.count);
-      // Each layer has the same matrices: whether one keeps its codes is decided for all layers.
+      // Each layer has the same candidates, because whether a matrix keeps its codes is decided for
+      // all layers together.
       const std::size_t slots = (end - at) / layers;
       LLMC_CHECK(slots * layers == end - at);
       std::vector<std::vector<double>> losses(layers);
@@ -200,10 +201,10 @@ class Fitter {
     }
   }
 
-  /// Joins units that share a matrix: it has one format.
+  /// Joins units that share a matrix, because a matrix has only one format.
   void join_shared() {
     for (std::size_t u = 0; u < units_.size(); ++u) {
-      // All later ones, again after each that was joined.
+      // Compare with all later units. Start again after a join, which adds matrices.
       for (std::size_t other = u + 1; other < units_.size();) {
         if (!share_matrix(units_[u], units_[other])) {
           ++other;
@@ -225,7 +226,7 @@ class Fitter {
     });
   }
 
-  /// Returns the graph with a format for each unit: loops are split where formats change.
+  /// Returns the graph with a format for each unit. Splits loops where formats change.
   ir::Graph with_formats(const Formats& formats) const {
     std::vector<WeightFormat> chosen(candidates_.size());
     for (std::size_t u = 0; u < units_.size(); ++u)
@@ -281,7 +282,8 @@ class Fitter {
       ir::Graph graph = with_formats(formats);
       LLMC_TRY(const plan::Plan plan, planned(graph));
       if (plan.weights_bytes <= budget_.bytes) return finish(std::move(graph), formats, plan);
-      // A constant that all layers share is stored once for each loop.
+      // The plan may exceed the budget because a constant that all layers share is stored once for
+      // each loop.
       if (budget == least_bytes_) return over_budget(plan.weights_bytes);
       const std::uint64_t excess = plan.weights_bytes - budget_.bytes;
       budget = budget - least_bytes_ > excess ? budget - excess : least_bytes_;
@@ -313,7 +315,7 @@ class Fitter {
         .hint = "use a larger --max-kl, or --quant=f16"};
   }
 
-  /// Returns the divergence with these formats, measured.
+  /// Returns the measured KL divergence with these formats.
   Result<double> divergence_of(const Formats& formats) {
     std::vector<WeightFormat> chosen(candidates_.size());
     for (std::size_t u = 0; u < units_.size(); ++u)
@@ -360,7 +362,7 @@ class Fitter {
   const WeightBudget& budget_;
   const Progress& progress_;
   std::vector<Candidate> candidates_;
-  std::uint64_t least_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; without the candidates
+  std::uint64_t least_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; all but the candidates
   std::vector<Unit> units_;
   std::vector<ChoiceUnit> choices_;
   std::unique_ptr<Measurements> measurements_;

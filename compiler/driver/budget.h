@@ -11,44 +11,45 @@
 #include "compiler/plan/plan.h"
 #include "runtime/hosted/tokenizer.h"
 
-/// Chooses the format of each matrix of a decoder for a budget of bytes or of divergence (--fit,
-/// --max-kl): docs/decisions/0018-budgets.md.
+/// Chooses the format of each matrix of a decoder for a limit on the bytes of weights (--fit) or on
+/// the KL divergence (--max-kl). Design: docs/decisions/0018-budgets.md.
 namespace llmc::driver {
 
-/// Maximum number of ranges of a loop's layers with formats of their own. Each is a function of the
-/// emitted code.
+/// Maximum number of layer ranges of a loop that have separate formats. Each range is a function in
+/// the emitted code.
 inline constexpr std::size_t kMaxLayerRanges = 8;
 
-/// What formats are chosen for.
+/// Input of fit_formats().
 struct FitInput {
-  const CompileOptions& options;  // with a budget
+  const CompileOptions& options;  // `budget` must be set
   const importer::ImportedModel& model;
   const hosted::Tokenizer* tokenizer = nullptr;
-  std::string refused;        // why the model's tokenizer is not used
-  plan::PlanOptions planned;  // without a target
-  std::string target;         // any; sizes of weights do not depend on it
+  std::string refused;        // why the model's tokenizer was rejected, or empty
+  plan::PlanOptions planned;  // `target` is not set
+  std::string target;         // name of any target; sizes of weights do not depend on it
 };
 
-/// A graph with formats, and what is known about them.
+/// A graph with the chosen formats, and estimates of their loss.
 struct FittedGraph {
   ir::Graph stages;
   plan::BudgetReport report;
-  std::map<const ir::Constant*, double> shares;  // of the estimated loss, by matrix
+  std::map<const ir::Constant*, double> shares;  // fraction of the estimated loss, by matrix
 };
 
 /// Chooses formats for `stages`, the graph after the passes with kQ8. Splits loops where formats
-/// differ. Keeps what was measured in the cache folder, if there is one. Fails
-/// with kOverBudget if no formats fit, with kUnsupported if the model cannot be measured, and like
-/// plan::make_plan().
+/// differ. Caches the measured losses in the cache folder, if there is one. Fails with kOverBudget
+/// if no formats meet the budget. Fails with kUnsupported if the interpreter cannot run the model,
+/// or if no matrix has a format to choose. Also fails like Measurements and plan::make_plan().
 Result<FittedGraph> fit_formats(const ir::Graph& stages, const FitInput& input,
                                 const Progress& progress);
 
-/// Records shares of the loss in the plans' weights.
+/// Sets PackedWeight::loss_share of the plans' matrices.
 void use_shares(const std::map<const ir::Constant*, double>& shares,
                 std::vector<plan::Plan>& plans);
 
-/// Returns, for example, "fit=12582912" or "max-kl=0.02,measured=text-0123456789abcdef": it changes
-/// with everything that the budget says. Requires options.budget.
+/// Returns a string that identifies the budget and its text, for cache keys, such as "fit=12582912"
+/// or "max-kl=0.02,measured=text-0123456789abcdef". A text that the model generates is omitted.
+/// Requires options.budget.
 std::string budget_key(const CompileOptions& options);
 
 }  // namespace llmc::driver

@@ -54,7 +54,8 @@ std::vector<std::string> passages() {
   return read;
 }
 
-/// Returns a time whose local date is the same everywhere and always, for templates that write it.
+/// Returns a fixed time, noon of 1 January 2025 in the local time zone, so that templates that
+/// print the date give the same text in every time zone.
 std::int64_t fixed_time() {
   std::tm noon{};
   noon.tm_year = 125;
@@ -64,8 +65,8 @@ std::int64_t fixed_time() {
   return std::mktime(&noon);
 }
 
-/// Returns each conversation in the chat format of `description`, without a system message that the
-/// format rejects.
+/// Returns the token ids of each conversation in the chat format of `description`. Leaves out a
+/// system message that the format rejects.
 hosted::Outcome<std::vector<Ids>> formatted(hosted::ChatDescription description,
                                             const std::vector<Conversation>& conversations,
                                             const hosted::Tokenizer& tokenizer) {
@@ -112,7 +113,7 @@ Result<BuiltinText> builtin_text(const std::filesystem::path& model,
   }
   if (turns.empty())
     for (const Conversation& conversation : chats) turns.push_back(plain(conversation, tokenizer));
-  // Mixed, because some read only the beginning.
+  // Mix conversations and passages, because callers may use only the beginning of the text.
   const std::vector<std::string> prose = passages();
   for (std::size_t i = 0, p = 0; i < turns.size(); ++i) {
     read.ids.insert(read.ids.end(), turns[i].begin(), turns[i].end());

@@ -17,9 +17,9 @@ struct BuiltinText {
   std::string refused;
 };
 
-/// Returns the text as ids of the model's tokenizer: conversations in the chat format of `model`,
-/// each with what this format puts at the beginning, and passages of prose and code between them.
-/// Without a chat template, or if it rejects a conversation, the messages are plain text. Fails
+/// Returns the text as token ids: conversations in the chat format of `model`, each with the tokens
+/// with which that format begins, and passages of prose and code between them. All messages are
+/// plain text if there is no chat template, or if it is invalid or rejects a conversation. Fails
 /// like read_chat_files().
 Result<BuiltinText> builtin_text(const std::filesystem::path& model,
                                  const hosted::Tokenizer& tokenizer);

@@ -34,8 +34,8 @@ std::vector<std::string> planned_names(const fs::path& folder) {
   return names;
 }
 
-/// Reads the member "resize" of a plan.json; one that is not valid counts as unknown. Throws the
-/// exceptions of nlohmann::json.
+/// Reads the member "resize" of a plan.json. Returns an unknown resize if a value is out of range.
+/// Throws the exceptions of nlohmann::json.
 plan::ImageResize resize_from(const nlohmann::json& json) {
   using plan::ImageResize;
   ImageResize resize;
@@ -86,7 +86,8 @@ Diagnostic bad_bundle(const fs::path& folder, std::string message) {
           .hint = "compile the model again"};
 }
 
-/// Returns the regular files of a folder and its subfolders, relative to it and sorted.
+/// Returns the regular files of a folder and its subfolders, sorted, as paths relative to the
+/// folder.
 Result<std::vector<std::string>> files_of(const fs::path& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -228,8 +229,8 @@ Result<PlanFile> read_plan(const fs::path& folder) {
   return plan;
 }
 
-/// Reads options, sizes and the model's figures. Like the functions below, throws a JSON exception
-/// if a field is missing or has another type.
+/// Reads options, sizes in bytes, and numbers of the model. Like the functions below, throws a JSON
+/// exception if a field is missing or has another type.
 void read_options(const nlohmann::json& json, BundleFacts& facts) {
   facts.target = json.at("target").get<std::string>();
   facts.opt_level = json.value("opt_level", target::kMaxOptLevel);
@@ -254,7 +255,8 @@ void read_options(const nlohmann::json& json, BundleFacts& facts) {
   facts.tokenizer_refused = json.value("tokenizer_refused", "");
 }
 
-/// Reads what only some bundles have.
+/// Reads the members that only some bundles have: accelerator, shard, grammar, prompt, source and
+/// tokenizer.
 void read_parts(const nlohmann::json& json, BundleFacts& facts) {
   if (const auto found = json.find("accelerator"); found != json.end())
     facts.device = found->at("device").get<std::string>();
@@ -277,7 +279,7 @@ void read_parts(const nlohmann::json& json, BundleFacts& facts) {
     facts.tokenizer_file = json.at("tokenizer").at("file").get<std::string>();
 }
 
-/// Reads what a step reads and computes.
+/// Reads the work of a decode step: cache reads, rounding and matrix products.
 void read_work(const nlohmann::json& json, BundleFacts& facts) {
   if (const auto kv = json.find("kv"); kv != json.end()) {
     facts.cache_token_bytes = kv->at("token_bytes").get<std::uint64_t>();
@@ -328,7 +330,7 @@ bool read_media(const nlohmann::json& image, BundleFacts& facts) {
   return true;
 }
 
-/// Reads the facts in a plan; nothing if they are invalid.
+/// Returns the facts in a plan.json; nullopt if they are invalid.
 std::optional<BundleFacts> facts_of(const nlohmann::json& json) {
   BundleFacts facts;
   try {

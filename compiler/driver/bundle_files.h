@@ -17,11 +17,11 @@
 namespace llmc::driver {
 
 /// Returns NAME if `folder` is a bundle: it contains NAME.plan.json, NAME.h and libNAME.a. Returns
-/// nullopt if it is not a bundle, or contains two.
+/// nullopt if it is not a bundle, or contains several plan.json files.
 std::optional<std::string> bundle_name(const std::filesystem::path& folder);
 
-/// The end of the name of the file in which a run on an OpenCL device keeps the compiled kernels:
-/// NAME.opencl.bin. A bundle can do without it.
+/// Suffix of the file that caches compiled OpenCL kernels, NAME.opencl.bin. A run creates it if it
+/// is missing.
 inline constexpr std::string_view kKernelsSuffix = ".opencl.bin";
 
 /// Returns whether `folder` appears to be a bundle, complete or damaged: it contains a
@@ -44,8 +44,9 @@ Status write_build_script(const std::filesystem::path& folder, const std::string
 Result<std::vector<std::string>> write_plan_file(const std::filesystem::path& folder,
                                                  const std::string& name, const std::string& plan);
 
-/// Returns the text of NAME.plan.json of a complete bundle of a model or a function. The text is a
-/// JSON object. Fails like read_bundle(), but not for a function.
+/// Returns the text of NAME.plan.json, a JSON object, of the bundle of a model or a function. Fails
+/// with kBadInput if the folder is not a bundle, or if NAME.h, libNAME.a or the JSON is missing or
+/// damaged. Does not check the fields of the JSON.
 Result<std::string> read_plan_file(const std::filesystem::path& folder);
 
 /// An input of a media encoder. Open dims have their maximum sizes.
@@ -85,15 +86,15 @@ struct BundleFacts {
   plan::Rounding rounding;                         // empty in bundles of older versions
   std::vector<plan::Products> products;            // empty in bundles of older versions
   std::vector<plan::CacheReads> cache_reads;       // empty in bundles of older versions
-  plan::SoundFeatures sound = {};                  // of an encoder of sound
+  plan::SoundFeatures sound = {};                  // input of a sound encoder
   bool frames_first = false;                       // plan::frames_first
-  std::vector<ImageInput> image_inputs;            // of the media encoder; empty: there is none
-  plan::Rounding image_rounding;                   // of its weights
+  std::vector<ImageInput> image_inputs;            // of the media encoder; empty: no encoder
+  plan::Rounding image_rounding;                   // of the media encoder's weights
   plan::MediaInput media;
-  bool image_open = false;  // whether inputs have open dims
+  bool image_open = false;  // whether the media encoder's inputs have open dims
 };
-/// Reads the facts of a decoder's bundle. Fails with kBadInput, "damaged bundle: …", if a file is
-/// missing, truncated or invalid, or if the folder is not a bundle. Fails with kUnsupported for the
+/// Reads the facts of a decoder's bundle. Fails with kBadInput if the folder is not a bundle, or if
+/// a file is missing, truncated or invalid ("damaged bundle: …"). Fails with kUnsupported for the
 /// bundle of a function.
 Result<BundleFacts> read_bundle(const std::filesystem::path& folder);
 

@@ -137,7 +137,7 @@ std::string BundleWriter::weights_file() const {
   return fmt::format("{}/weights", ModelCode::kObjects);
 }
 
-/// Returns the names of the library's parts that contain only data; the weights are last.
+/// Returns the names of the library's parts that contain only data, the weights last.
 std::vector<std::string> BundleWriter::data_parts() const {
   std::vector<std::string> parts;
   if (!content_.grammar.empty()) parts.emplace_back("grammar");

@@ -26,9 +26,10 @@ struct BundleContent {
   std::string grammar;  // the grammar's tables; empty without a grammar
 };
 
-/// Writes the files of one bundle into a folder. Call the functions in the order of declaration:
-/// those for weights only if the plan has weights, compute_prompt() and add_prompt() only if it has
-/// a prompt. Data that the writer of another target computed can be passed to add_prompt().
+/// Writes the files of one bundle into a folder. Call the functions in the order of declaration.
+/// Call the functions for weights only if the plan has weights, and compute_prompt() and
+/// add_prompt() only if it has a prompt. add_prompt() also accepts data that the writer of another
+/// target computed.
 class BundleWriter {
  public:
   /// All arguments except `folder` must outlive the writer. The writer stores the size of the code

@@ -29,15 +29,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns a text that changes when the program is replaced, so that this invalidates the cache.
+/// Returns the size and the modification time of a program's file. They are part of cache keys, so
+/// that replacing the program invalidates the cache.
 std::string program_identity(const fs::path& program) {
   struct stat info{};
   if (::stat(program.c_str(), &info) != 0) return {};
   return fmt::format("{}.{}.{}", info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
-/// Returns the content of the files that define a model's tokens and end-of-text tokens, which the
-/// importer does not list.
+/// Returns a hash of the files that define a model's tokens and stop tokens. The importer does not
+/// list these files, so content_hash() does not cover them.
 Result<std::string> vocabulary_files(const fs::path& model) {
   LLMC_TRY(const hosted::ChatDescription chat, read_chat_files(model));
   std::string text = hosted::to_json(chat);
@@ -72,7 +73,7 @@ std::uint64_t folder_bytes(const fs::path& folder) {
 bool is_cacheable(const CompileOptions& options) {
   return std::ranges::all_of(options.cflags, [](const std::string& flag) {
     const auto starts_flag = [&](std::string_view start) { return flag.starts_with(start); };
-    // These may name files, or depend on the processor.
+    // Flags that these pass on may name files, and "=native" depends on the CPU.
     constexpr std::string_view kPassedOn[] = {"-Wp,", "-Wa,", "-Wl,"};
     if (std::ranges::any_of(kPassedOn, starts_flag) || flag.ends_with("=native")) return false;
     constexpr std::string_view kNameNoFile[] = {"-O", "-D", "-m", "-W"};
@@ -110,7 +111,7 @@ Result<std::string> cache_key(const importer::ImportedModel& model, const Compil
                {dim_flags(options.dims), options.accelerate, calibration_key(options),
                 options.requantize ? "requantize" : "", options.budget ? budget_key(options) : ""});
   words.insert(words.end(), {options.name, emit::derive_name(model.path), toolchain.compiler});
-  // The text that the model writes begins with it.
+  // A calibration text that the model generates begins with the BOS token.
   LLMC_TRY(const std::int32_t bos, read_bos_id(model.path, INT32_MAX));
   words.push_back(fmt::format("{}", bos));
   for (const std::string& word : words) text += fmt::format(" {}:{}", word.size(), word);

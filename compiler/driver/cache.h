@@ -16,19 +16,20 @@ namespace llmc::driver {
 /// path.
 std::filesystem::path cache_folder();
 
-/// Returns whether the same model and options always produce the same code. This is false for
-/// compiler flags that may read other files, such as --sysroot, because the content of those files
-/// can change, and for flags that depend on this CPU, such as -march=native.
+/// Returns whether the same model and options always produce the same code. Returns false for
+/// compiler flags that may read other files, such as --sysroot, because those files can change.
+/// Also returns false for flags that depend on this CPU, such as -march=native.
 bool is_cacheable(const CompileOptions& options);
 
 /// Returns a key of 32 hexadecimal digits. It depends on the content of the model and of its
 /// tokenizer and chat files, the options with which `run` and similar commands compile a decoder
-/// (not on weights storage, grammar or dims), the runtime sources, the version of llmc, and the
-/// compiler (path, size and modification time). `options` must be cacheable (LLMC_CHECK). Fails
-/// with kToolchain if no compiler is found, and if a file cannot be read.
+/// (not on weights storage or a grammar), the runtime sources, the version and build of llmc, and
+/// the compiler (path, size and modification time). `options` must be cacheable (LLMC_CHECK). Fails
+/// with kToolchain if no compiler is found, and with kBadInput if a file cannot be read.
 Result<std::string> cache_key(const importer::ImportedModel& model, const CompileOptions& options);
 
-/// Returns a text that changes when this program is replaced.
+/// Returns a string that identifies the build of this program, for cache keys: the size and the
+/// modification time of its file.
 std::string own_identity();
 
 /// Marks an entry as most recently used.

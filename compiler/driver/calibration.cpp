@@ -24,7 +24,7 @@ std::uint64_t hash_of(std::string_view text) {
   return XXH3_64bits(text.data(), text.size());
 }
 
-/// Returns the matrices in a file of the cache; empty if it is missing or damaged.
+/// Reads the matrices from a cache file. Returns an empty map if the file is missing or damaged.
 calibrate::Matrices read_matrices(const fs::path& file,
                                   const std::vector<calibrate::RoundedMatrix>& wanted) {
   calibrate::Matrices matrices;
@@ -44,7 +44,7 @@ calibrate::Matrices read_matrices(const fs::path& file,
   return matrices;
 }
 
-/// Writes the matrices as a file of the cache. A failure only means that they are not kept.
+/// Writes the matrices to a cache file. Ignores failures: then they are not cached.
 void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMatrix>& wanted,
                    const calibrate::Matrices& matrices) {
   std::vector<std::span<const std::byte>> parts;
@@ -53,8 +53,8 @@ void keep_matrices(const fs::path& file, const std::vector<calibrate::RoundedMat
   keep_content(file, parts);
 }
 
-/// Warns if the part of the text that is read, with these ids, has names of control tokens that are
-/// read as plain text.
+/// Warns if the text of `ids`, the part of the calibration text that is used, contains names of
+/// control tokens that are read as plain text.
 void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenizer* tokenizer,
                             std::span<const std::int32_t> ids, const CompileOptions& options) {
   if (!tokenizer || given.parse_special || given.builtin || !options.import.on_warning) return;
@@ -69,7 +69,7 @@ void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenize
 }  // namespace
 
 std::uint32_t calibration_tokens(std::uint64_t weights) {
-  // The work is proportional to both.
+  // The work is proportional to the numbers of weights and of tokens.
   constexpr std::uint64_t kWork = 10'000'000'000'000, kFewest = 8192, kMost = 32768;
   return static_cast<std::uint32_t>(
       std::clamp(kWork / std::max<std::uint64_t>(weights, 1), kFewest, kMost));
@@ -98,7 +98,7 @@ Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOpt
     return matrices;
   }
   const std::vector<std::int32_t> token[] = {{0}};
-  LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages, token, 1));  // before a text is written
+  LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages, token, 1));  // before the text is generated
   report(progress, "calibrate", 0, 0);
   const std::uint32_t size = std::min(kCalibrationWindow, context);
   std::uint64_t weights = 0;

@@ -13,30 +13,32 @@
 /// Calibrates the quantized matrices of a decoder with a text (--calibrate).
 namespace llmc::driver {
 
-/// Tokens of a window.
+/// Maximum number of tokens per window.
 inline constexpr std::uint32_t kCalibrationWindow = 256;
-/// Returns the number of tokens that are read of a long text, or written, to calibrate matrices of
-/// so many weights: 8192 for large models, and up to 32768 for small ones.
+/// Returns the maximum number of tokens with which matrices of `weights` weights in total are
+/// calibrated: 8192 for large models, up to 32768 for small ones.
 std::uint32_t calibration_tokens(std::uint64_t weights);
 
-/// Plans do not depend on the encoded matrices: for them a calibration is only checked.
+/// With kPlan, a calibration is only checked, because plans do not depend on the encoded matrices.
 enum class Purpose { kPlan, kCompile };
 
-/// Returns the encoded matrices of `stages`, the graph after the passes; nothing without
-/// options.calibration and to plan. Keeps the result in the cache folder, if there is one: its key
-/// depends on the model, the graph and the text. `refused`: why the model's tokenizer is not used.
-/// Fails with kBadInput if the text is too short, or if it is not a list of ids and there is no
-/// tokenizer, and like calibrate().
+/// Returns the encoded matrices of `stages`, the graph after the passes. Returns no matrices
+/// without options.calibration, for Purpose::kPlan, or if no matrix is rounded (with a warning).
+/// Caches the result in the cache folder, if there is one; the key depends on the model, the graph
+/// and the text. `refused`: why the model's tokenizer was rejected, or empty. `context`: the
+/// model's context in tokens, which windows do not exceed. Fails like ids_of(), bos_of(),
+/// check_ids(), CalibrationText::write and calibrate::calibrate().
 Result<calibrate::Matrices> calibrated(const ir::Graph& stages, const CompileOptions& options,
                                        Purpose purpose, const importer::ImportedModel& model,
                                        const hosted::Tokenizer* tokenizer,
                                        const std::string& refused, std::uint32_t context,
                                        const Progress& progress);
 
-/// Sets the encoded matrices in the plans' weights.
+/// Sets PackedWeight::encoded of the plans' matrices.
 void use_encoded(const calibrate::Matrices& matrices, std::vector<plan::Plan>& plans);
 
-/// Returns a word that changes with the text, for keys of caches; empty without a calibration.
+/// Returns text_key() of the calibration text, for cache keys. Empty without a calibration, or if
+/// options.quant is not a quantized format.
 std::string calibration_key(const CompileOptions& options);
 
 }  // namespace llmc::driver

@@ -15,7 +15,7 @@
 namespace llmc::driver {
 namespace {
 
-/// Minimum number of tokens: fewer say nothing about the inputs of a matrix.
+/// Minimum number of tokens. The inputs of a matrix for fewer tokens are not representative.
 constexpr std::size_t kFewestTokens = 64;
 
 Diagnostic bad_text(const CalibrationText& given, std::string message, std::string hint) {
@@ -39,7 +39,8 @@ std::optional<std::vector<std::int32_t>> parse_ids(std::string_view text) {
   }
 }
 
-/// Returns the part of a text that is long enough for `tokens` tokens, in whole characters.
+/// Returns the beginning of a text, of at most 64 bytes per token for `tokens` tokens. It ends with
+/// a whole character.
 std::string_view part_of(std::string_view text, std::uint32_t tokens) {
   constexpr std::size_t kMostBytesPerToken = 64;
   std::size_t end = std::min(text.size(), tokens * kMostBytesPerToken);
@@ -109,7 +110,7 @@ std::vector<std::vector<std::int32_t>> windows_of(const std::vector<std::int32_t
                                                   std::int32_t bos, std::uint32_t size,
                                                   std::uint32_t tokens) {
   std::vector<std::vector<std::int32_t>> windows;
-  if (size < 2) bos = -1;  // there is room for one token
+  if (size < 2) bos = -1;  // a window has room for one token only
   const std::size_t count = std::min<std::size_t>(ids.size(), tokens);
   for (std::size_t at = 0; at < count;) {
     std::vector<std::int32_t>& window = windows.emplace_back();

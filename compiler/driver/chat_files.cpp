@@ -76,7 +76,8 @@ class FolderReader {
     }
   }
 
-  /// Returns the string `key` if it contains exactly one %s, else an empty string.
+  /// Returns the string `key`, which must contain %s exactly once. Returns an empty string if it is
+  /// missing, or if it is only "%s".
   std::string pattern(const Json& object, const char* key) {
     std::string value = text(object, key);
     const std::size_t at = value.find("%s");
@@ -86,8 +87,8 @@ class FolderReader {
   }
 
   /// Appends the value of `key` as the sampling parameter `name`. Does nothing if it is missing or
-  /// null, or if an earlier key has set the parameter. A value of -1, with which Hugging Face
-  /// disables a parameter, becomes 0.
+  /// null, or if an earlier key has set the parameter. Hugging Face disables parameters that are
+  /// whole numbers with -1, which becomes 0.
   void sampling(const Json& object, const char* key, const char* name,
                 hosted::SamplingValues& values) {
     const Json* const found = value_of(object, key);
@@ -202,8 +203,8 @@ void read_mnn(FolderReader& reader, const Json& object, const char* file, ChatDe
   out.source = file;
 }
 
-/// Appends the ids that begin the text of an encoder-decoder: the start token, then tokens that
-/// generation_config.json prescribes for the first positions.
+/// Appends the ids with which the text of an encoder-decoder starts: the start token, then the
+/// forced tokens of the first positions.
 void read_start_ids(FolderReader& reader, const Json& generation, const Json& config,
                     std::vector<std::int32_t>& out) {
   reader.ids(generation, "decoder_start_token_id", out);
@@ -220,7 +221,8 @@ void read_start_ids(FolderReader& reader, const Json& generation, const Json& co
   }
 }
 
-/// Returns the object of a file that describes the model: genai_config.json has it below "model".
+/// Returns the object in a file that describes the model. In genai_config.json, it is the member
+/// "model".
 Json model_object(FolderReader& reader, const char* name) {
   Json object = reader.object(name);
   if (name != std::string_view("genai_config.json")) return object;

@@ -55,8 +55,8 @@ bool same_prompt_data(const plan::Plan& a, const plan::Plan& b) {
          a.options.target->token_group == b.options.target->token_group;
 }
 
-/// Computes the system prompt once for all plans with identical data. Uses a bundle's own code if
-/// possible.
+/// Computes the data of the system prompt once for all plans with identical data, with the code of
+/// a target that this machine can run, if there is one.
 Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>& writers) {
   std::size_t first = 0;
   while (first + 1 < plans.size() && !target::runs_here(*plans[first].options.target)) ++first;
@@ -73,9 +73,6 @@ Status write_prompts(std::span<const plan::Plan> plans, std::deque<BundleWriter>
   return ok_status();
 }
 
-/// Performs all steps after planning and writes one bundle per plan to `folders`. All bundles are
-/// complete before the first is renamed to its final path. `times`: durations of the earlier
-/// phases, which are added to the first bundle.
 /// Returns PlanOptions::source_hash. Reads the files of the model.
 Result<std::uint64_t> source_hash(const CompileOptions& options, const Prepared& prepared) {
   LLMC_TRY(const std::string content, importer::content_hash(prepared.model));
@@ -86,6 +83,9 @@ Result<std::uint64_t> source_hash(const CompileOptions& options, const Prepared&
   return XXH3_64bits(all.data(), all.size());
 }
 
+/// Performs all steps after planning and writes one bundle per plan to `folders`. All bundles are
+/// complete before the first is renamed to its final path. `times`: durations of the earlier
+/// phases, which are added to the first bundle.
 Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
                                           std::span<const fs::path> folders,
                                           const Toolchain& toolchain, Prepared prepared,
@@ -129,7 +129,7 @@ Result<std::vector<Bundle>> write_bundles(const CompileOptions& options,
   return bundles;
 }
 
-/// Imports options.model as a decoder, without checking that it is one.
+/// Imports options.model without checking that it is a decoder.
 Result<Source> import_given(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
   Source source;

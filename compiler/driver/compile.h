@@ -31,13 +31,14 @@ struct Bundle {
 };
 
 /// Checks all options that can be checked before the model is read: targets, compiler flags, the
-/// bundle's name and the grammar. Fails with kUsage, or like parse_grammar().
+/// bundle's name, shards, the accelerator and the grammar. Fails with kUsage, or like
+/// parse_grammar().
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);
 
 /// Compiles options.model, a decoder, and writes its bundle atomically. The keys and values of a
-/// system prompt are computed by code for the host; they are the same for every target. Fails with
-/// kUsage or kBadInput (model, options, output folder), kUnsupported (not a decoder, or one
-/// diagnostic for each operator without a stage), kOverBudget or kToolchain.
+/// system prompt are computed on the host, because their values are the same for every target.
+/// Fails with kUsage or kBadInput (model, options, output folder), kUnsupported (not a decoder, or
+/// one diagnostic for each operator without a stage), kOverBudget or kToolchain.
 Result<Bundle> compile_model(const CompileOptions& options, const Progress& progress = {});
 
 /// Compiles a model for several targets and writes the bundle of targets[i] to folders[i]. `source`
@@ -53,9 +54,10 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source 
 /// without a format get options.quant. Reads no files of options.model.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Returns the plan that compile_model() would use, without reading weights or running clang; its
-/// code_bytes is an estimate. Fails like compile_model(). The second function plans `source`, the
-/// result of read_source(options), for each of `targets`.
+/// Returns the plan that compile_model() would use, without encoding weights or running clang. Its
+/// code_bytes is an estimate. With options.budget, runs the model in the interpreter to choose
+/// formats. Fails like compile_model(). The second function plans `source`, the result of
+/// read_source(options), for each of `targets`.
 Result<plan::Plan> plan_model(const CompileOptions& options, const Progress& progress = {});
 Result<std::vector<plan::Plan>> plan_model(const CompileOptions& options, Source source,
                                            std::span<const std::string> targets,

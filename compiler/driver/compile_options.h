@@ -18,37 +18,38 @@
 
 namespace llmc::driver {
 
-/// Maximum size of embedded weights in bytes; larger weights are stored in a file. With default
-/// flags, a larger read-only section cannot be linked on every target.
+/// Maximum size of embedded weights in bytes; larger weights need WeightsStorage::kFile. With
+/// default flags, a larger read-only section cannot be linked on every target.
 inline constexpr std::uint64_t kMaxEmbeddedBytes = 1900ull << 20;
 
 enum class WeightsStorage : std::uint8_t { kEmbed, kFile };
 
-/// The beginning of all sequences, a text or token ids. If the model has a chat template, the text
-/// is the system message; otherwise it is the first text of every sequence.
+/// The prompt with which all sequences begin: a text or token ids. If the model has a chat
+/// template, the text is the system message; otherwise it is the first text of every sequence.
 struct SystemPrompt {
   std::string text;
   std::vector<std::int32_t> ids;
   std::string source;  // file name, for messages
 };
 
-/// A text with which quantized matrices are calibrated, or formats are measured.
+/// A text that calibrates quantized matrices (--calibrate) or measures formats (--fit, --max-kl).
 struct CalibrationText {
-  std::string source;          // file name, for messages; "self": the model writes the text
+  std::string source;          // file name, for messages; "self": the model generates the text
   std::string text;            // content of the file
-  bool builtin = false;        // whether it is builtin_text() (builtin_text.h), and `text` unused
+  bool builtin = false;        // use builtin_text() (builtin_text.h); `text` is unused
   bool parse_special = false;  // whether names of control tokens in the text become these tokens
-  /// If set, returns a text of `tokens` token ids, and `text` is unused. The result depends only on
-  /// the model and the arguments; `bos` is the id with which texts begin, or -1.
+  /// If set, the model generates the text, and `text` is unused. Returns at least `tokens` token
+  /// ids, which depend only on the model and the arguments. `bos`: the id with which texts begin,
+  /// or -1.
   std::function<Result<std::vector<std::int32_t>>(std::int32_t bos, std::uint32_t tokens)> write;
 };
 
-/// A limit for which the format of each matrix is chosen: of the bytes of the weights, or of what
-/// rounding them costs.
+/// The limit of --fit or --max-kl, for which the format of each matrix is chosen: the bytes of all
+/// weights, or the KL divergence that rounding them causes.
 struct WeightBudget {
   std::uint64_t bytes = 0;  // of all weights; 0: the limit is `max_kl`
   double max_kl = 0;        // mean KL divergence from the model, in nats
-  CalibrationText text;     // with which the divergence is measured
+  CalibrationText text;     // on which the divergence is measured
 };
 
 struct CompileOptions {
@@ -57,15 +58,15 @@ struct CompileOptions {
   std::string target = "avx2";    // name or alias in compiler/target
   std::uint32_t opt_level = target::kMaxOptLevel;  // 1, 2 or 3 (compiler/target)
   passes::QuantScheme quant = passes::kQ4Mixed;    // its format is not kUnset
-  bool requantize = false;  // whether matrices with integer codes are rounded to `quant`'s formats
+  bool requantize = false;  // whether matrices with integer codes are also rounded to `quant`
   /// Plain graphs: whether `quant` applies. If not, matrices keep the format that they have in the
   /// model.
   bool quant_given = false;
-  /// Encoder-decoder: maximum number of tokens or frames of a source; 0: a default.
+  /// Encoder-decoder: maximum number of tokens, samples or frames of a source; 0: a default.
   std::uint32_t source_max = 0;
   /// Encoder-decoder: number of sources in a session; 1: all sequences attend to the same one.
   std::uint32_t sources = 1;
-  /// Default maximum of tokens, of samples of sound, and of frames with several features.
+  /// Default maximum number of tokens, of sound samples, and of frames with several features.
   static constexpr std::uint32_t kDefaultSource = 512, kDefaultSamples = 480000,
                                  kDefaultFrames = 3000;
   /// Context in tokens, > 0. If `ctx_given` is false, this is an upper limit: the context is also
@@ -87,7 +88,7 @@ struct CompileOptions {
   std::uint32_t pool = 0;
   bool contiguous = false;  // one KV block per context
   /// Decoders: name of the accelerator that computes regions of a prompt's forward pass (target/
-  /// device.h), or empty; and the maximum number of chunks that are computed at the same time.
+  /// device.h); empty: none. `in_flight`: maximum number of chunks in flight.
   std::string accelerate;
   std::uint32_t in_flight = 2;
   plan::ShardOption shard;  // decoders: which of several shards; count 0: the whole model
@@ -105,11 +106,12 @@ struct CompileOptions {
   /// library.
   std::optional<SystemPrompt> system_prompt;
   std::optional<WeightBudget> budget;          // decoders: chooses formats in place of `quant`
-  std::optional<CalibrationText> calibration;  // decoders: none: weights are rounded by themselves
+  std::optional<CalibrationText> calibration;  // decoders; nullopt: round without calibration
   bool want_ir = false;  // whether `on_pass` gets the graph's text; otherwise it is empty
   /// Called after each pass with its name and its duration in seconds.
   std::function<void(std::string_view pass, double seconds, const std::string& ir_text)> on_pass;
-  /// Called with other texts about a compilation, if `want_ir`: "partition-avx2.txt".
+  /// Called, if `want_ir`, with other dumps of a compilation and their file names, such as
+  /// "partition-avx2.txt".
   std::function<void(const std::string& file, const std::string& text)> on_text;
   /// Called with the graph after all passes, before planning.
   std::function<void(const ir::Graph& stages)> on_stages;

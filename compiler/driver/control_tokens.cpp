@@ -15,7 +15,7 @@ std::string spelled_control_tokens(const hosted::Tokenizer& tokenizer, const std
     const auto id = static_cast<std::int32_t>(i);
     const std::string_view name = tokenizer.name_of(id);
     if (name.empty() || !tokenizer.bytes_of(id).empty() || text.find(name) == text.npos) continue;
-    if (std::ranges::find(ids, id) != ids.end()) continue;  // the tokenizer always reads it so
+    if (std::ranges::find(ids, id) != ids.end()) continue;  // the tokenizer always parses this name
     if (++count > kNamed) return names + ", …";
     names += (count == 1 ? "" : ", ") + printable(name, 40);
   }

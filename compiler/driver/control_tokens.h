@@ -8,9 +8,9 @@
 
 namespace llmc::driver {
 
-/// Returns the names of control tokens that `text` spells, such as "<|im_start|>, <|im_end|>", but
-/// that are not among `ids`, the text as plain text: the first three in the order of their ids, and
-/// an ellipsis for more. Empty if there are none.
+/// Returns the names of control tokens that appear in `text` but not among `ids`, the token ids of
+/// `text` when it is read as plain text: "<|im_start|>, <|im_end|>". Lists the first three by id,
+/// then an ellipsis if there are more. Empty if there are none.
 std::string spelled_control_tokens(const hosted::Tokenizer& tokenizer, const std::string& text,
                                    std::span<const std::int32_t> ids);
 

@@ -116,7 +116,8 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
       progress = true;
     }
   }
-  // What is left is reported by missing_dims() as missing, except for symbols with a range.
+  // Sums that remain have symbols without a size. missing_dims() reports these symbols, except for
+  // symbols with a range, which are errors here.
   for (const GivenSum& sum : sums) {
     for (const auto& [symbol, factor] : sum.sum.terms())
       if (dims.contains(symbol) && !sizes.contains(symbol))
@@ -138,8 +139,9 @@ bool is_batch(const std::string& symbol) {
   return symbol.find("batch") != std::string::npos;
 }
 
-/// Returns the usual maximum of the open dim `axis` of an input: of tokens, or, if the graph has
-/// convolutions, of the samples [batch, samples] or the frames [batch, bands, frames] of a sound.
+/// Returns the default maximum size of the open dim `axis` of an input. The dim counts tokens if
+/// the input has integers. If the graph has convolutions, it may count the samples
+/// [batch, samples] or frames [batch, bands, frames] of a sound. Returns nullopt for other dims.
 std::optional<std::int64_t> usual_bound(const ir::TensorType& type, std::size_t axis,
                                         bool convolves) {
   if (!ir::is_float(type.element)) return kUsualBound;
@@ -261,7 +263,8 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
     const ir::TensorType& type = graph.value(input).type;
     for (std::size_t axis = 0; axis < type.rank(); ++axis)
       for (const auto& [symbol, factor] : type.dims[axis].terms()) {
-        // Of an image [batch, channels, height, width] or a video.
+        // The first of four or more dims is the batch of images [batch, channels, height, width] or
+        // of videos.
         if (is_batch(symbol) || (axis == 0 && type.rank() >= 4)) {
           dims.emplace(symbol, plan::DimRange(1));
           continue;

@@ -10,21 +10,22 @@
 namespace llmc::driver {
 
 /// Assigns sizes to the symbols in the shapes of the inputs and infers all types again. Symbols
-/// with a range remain symbolic; a Min or Max of two sizes that the ranges decide is replaced. The
-/// keys of `dims` are symbols, or sums that occur in the input shapes ("past_sequence_length + 1").
-/// Fails with kUsage for an unknown name, contradictory sizes, a negative size, a size of 0 with
-/// which every output is empty, a range that is empty or contains 0, and a range of a sum.
+/// with a range remain symbolic. A Min or Max of two sizes is replaced by one of them if that is
+/// the result for all sizes in the ranges. The keys of `dims` are symbols, or sums of symbols
+/// ("past_sequence_length + 1"). Fails with kUsage for an unknown name, contradictory sizes, a
+/// negative size, a size of 0 with which every output is empty, a range that is empty or contains
+/// 0, and a range of a sum.
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
-/// Largest number of tokens that usual_dims() plans for.
+/// Maximum number of tokens in the result of usual_dims().
 inline constexpr std::int64_t kUsualBound = 512;
-/// Returns sizes for the symbols of a graph for which none are given: 1 for the batch, which is
-/// named so or is the first dim of 4 or more, and, if there is one other symbol, a usual range. If
-/// only inputs of integers have it, it is 1 to kUsualBound tokens. In a graph with convolutions,
-/// the last dim of a float input [batch, samples] has up to CompileOptions::kDefaultSamples, and
-/// that of [batch, bands, frames] up to kDefaultFrames; the range begins where each output has
-/// elements, and ends where a table of positions does. Other symbols have no usual size; for a
-/// graph with such ones the result is empty.
+/// Returns default sizes for the symbols of a graph. Batch symbols get the size 1: their name
+/// contains "batch", or they are the first of at least four dims. One other symbol may get a range.
+/// If only integer inputs have the symbol, its maximum is kUsualBound tokens. In a graph with
+/// convolutions, it may also be the last dim of a float input: the maximum is
+/// CompileOptions::kDefaultSamples for [batch, samples], and kDefaultFrames for
+/// [batch, bands, frames]. A position table lowers the maximum to its size. The minimum is the
+/// smallest size for which every output has elements. Empty if the graph has other symbols.
 plan::DimRanges usual_dims(const ir::Graph& graph);
 /// Returns the flags that set `dims`: "--dim batch_size=1 --dim length=1..512".
 std::string dim_flags(const plan::DimRanges& dims);

@@ -10,7 +10,7 @@
 namespace llmc::driver {
 namespace {
 
-/// Returns the largest n in 0 .. max with f(n) <= limit; f does not decrease.
+/// Returns the largest n in 0 .. max with f(n) <= limit; 0 if there is none. `f` must not decrease.
 template <class F>
 std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
   std::int64_t low = 0, high = max;

@@ -17,8 +17,8 @@ struct GoldenHashes {
   std::map<std::string, std::string> hashes;
 };
 
-/// Returns the key of a model's short run with these formats: "q4,kv=f16". The cache is omitted if
-/// it is f32. Keys of other runs append '/' and a description of the run. `calibration`:
+/// Returns the key of a model's short run with these formats: "q4,kv=f16". The cache format is
+/// omitted if it is f32. Keys of other runs append '/' and a description of the run. `calibration`:
 /// calibration_key(), which is empty without a calibration. `requantize`: as in CompileOptions.
 std::string golden_key(std::string_view quant, KvFormats kv, std::string_view calibration = {},
                        bool requantize = false);

@@ -27,7 +27,7 @@ Result<bool> flag(const ModelConfig& config, const char* name, bool otherwise) {
   return value->get<bool>();
 }
 
-/// Reads a number for each of the three colors, which are not 0 if `divides` is set.
+/// Reads three numbers, one per color channel. If `divides` is set, they must not be 0.
 Status read_colors(const ModelConfig& config, const char* name, bool divides,
                    std::array<double, 3>& colors) {
   const nlohmann::json* const value = value_of(config.object, name);
@@ -45,7 +45,7 @@ Status read_colors(const ModelConfig& config, const char* name, bool divides,
 
 constexpr int kMaxSide = plan::ImageResize::kMaxSide;
 
-/// Reads a size in pixels; nullopt if `value` is none.
+/// Reads a size in pixels; nullopt if `value` is not a valid size.
 std::optional<int> side(const nlohmann::json* value) {
   if (value == nullptr || !value->is_number_integer() || *value < 1 || *value > kMaxSide)
     return std::nullopt;
@@ -81,9 +81,9 @@ bool is_set(const nlohmann::json* value) {
   return value != nullptr && *value != false && *value != 0;
 }
 
-/// Returns how an image processor reads a size that is one number: true if it is the length of the
-/// shortest edge, false if it is width and height; nullopt if the class of the processor is
-/// unknown.
+/// Returns the meaning of a size that is a single number: true if it is the length of the shortest
+/// edge, false if it is both width and height. Returns nullopt if the class of the image processor
+/// is unknown.
 std::optional<bool> number_is_shortest_edge(const nlohmann::json& processor) {
   for (const char* const name : {"image_processor_type", "feature_extractor_type"}) {
     const nlohmann::json* const type = value_of(processor, name);
@@ -95,7 +95,8 @@ std::optional<bool> number_is_shortest_edge(const nlohmann::json& processor) {
   return std::nullopt;
 }
 
-/// Reads how an image processor resizes. What llmc does not know is in `unknown_key`.
+/// Reads how an image processor resizes. If llmc does not support a value, the result has only
+/// `unknown_key`, the key of that value.
 plan::ImageResize read_resize(const nlohmann::json& processor) {
   using Fit = plan::ImageResize::Fit;
   const auto unknown = [](std::string key) {

@@ -7,11 +7,11 @@
 
 namespace llmc::driver {
 
-/// Reads how pixels become the input of a media encoder, from preprocessor_config.json, and the id
-/// of an image in a prompt, from config.json. Fails with kBadInput if a value has the wrong type or
-/// range.
+/// Reads how pixels become the input of a media encoder from preprocessor_config.json, and the id
+/// of the image token of prompts from config.json. Fails with kBadInput if a value has the wrong
+/// type or range.
 Result<plan::MediaInput> read_image_pixels(const std::filesystem::path& model);
-/// Reads the id of a sound in a prompt from config.json. Fails like read_image_pixels().
+/// Reads the id of the sound token of prompts from config.json. Fails like read_image_pixels().
 Result<plan::MediaInput> read_sound_token(const std::filesystem::path& model);
 /// Return the same for a model or a bundle, which records them. Also fail like read_bundle().
 Result<plan::MediaInput> sound_token_of(const std::filesystem::path& model);

@@ -17,12 +17,13 @@
 namespace llmc::driver {
 namespace {
 
-/// Tokens of a window.
+/// Maximum number of tokens per window.
 constexpr std::uint32_t kMeasuredWindow = 128;
 
-/// Returns the number of tokens for matrices of so many weights: 1024, and less for large models.
+/// Returns the maximum number of tokens to measure for `matrices` matrices with `weights` weights
+/// in total: 1024, and fewer for large models.
 std::uint32_t tokens_for(std::uint64_t weights, std::size_t matrices) {
-  // A token is computed by half of the layers, on average, for each matrix that is rounded.
+  // For each rounded matrix, a token runs through half of the layers on average.
   constexpr std::uint64_t kWork = 400'000'000'000;
   constexpr std::uint64_t kFewest = kMeasuredWindow, kMost = 8 * kMeasuredWindow;
   const std::uint64_t each = std::max<std::uint64_t>(weights / 2 * matrices, 1);
@@ -30,7 +31,7 @@ std::uint32_t tokens_for(std::uint64_t weights, std::size_t matrices) {
   return static_cast<std::uint32_t>(tokens / kMeasuredWindow * kMeasuredWindow);
 }
 
-/// Returns the numbers of this key from the cache, or computes and keeps them.
+/// Returns the `count` numbers that the cache has for `key`, or computes and caches them.
 template <class F>
 Result<std::vector<double>> cached(const std::string& key, std::size_t count, const F& compute) {
   const std::filesystem::path file = cache_file(key, "measurement", "numbers.bin");

@@ -9,23 +9,25 @@
 
 namespace llmc::driver {
 
-/// What rounding the matrices of a decoder costs on the text of a budget. Keeps numbers in the
-/// cache folder, if there is one: the key depends on the model, the graph, the text and the version
-/// of llmc. A text that the model writes is written only if a number is not there.
+/// Measures the loss from rounding a decoder's matrices, on the text of --fit or --max-kl. Caches
+/// results in the cache folder, if there is one; the key depends on the model, the graph, the text
+/// and the version of llmc. If the model generates the text, it does so only when a result is not
+/// cached.
 class Measurements {
  public:
-  /// Reads the text. `stages`, `input` and `progress` must outlive the object. Fails with kBadInput
-  /// if the text is too short or has no tokenizer.
+  /// Reads the text. `stages`, `input` and `progress` must outlive the object. Fails like ids_of(),
+  /// check_ids() and bos_of().
   static Result<std::unique_ptr<Measurements>> start(const ir::Graph& stages,
                                                      std::vector<ir::ConstantPtr> matrices,
                                                      const FitInput& input,
                                                      const Progress& progress);
 
-  /// Returns the losses of each matrix. Fails like calibrate::measure_losses().
+  /// Returns the losses of each matrix, in nats, one per format of calibrate::kChoices. Fails like
+  /// calibrate::measure_losses().
   Result<std::vector<calibrate::Losses>> losses();
-  /// Returns the mean divergence with these formats, one for each matrix.
+  /// Returns the mean KL divergence, in nats, with these formats, one for each matrix.
   Result<double> divergence(const std::vector<ir::WeightFormat>& formats);
-  /// Returns the number of tokens of the text that are read.
+  /// Returns the number of tokens of the text that are used.
   std::uint32_t tokens() const;
 
  private:
@@ -38,8 +40,8 @@ class Measurements {
   const FitInput& input_;
   const Progress& progress_;
   std::uint32_t tokens_ = 0;
-  std::vector<std::int32_t> ids_;  // of a given text
-  std::int32_t bos_ = -1;          // with which texts begin; -1: none
+  std::vector<std::int32_t> ids_;  // of the text; empty if the model generates it
+  std::int32_t bos_ = -1;          // BOS token of the text; -1: none
   std::vector<std::vector<std::int32_t>> windows_;
   std::string key_;
 };

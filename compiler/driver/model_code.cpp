@@ -56,7 +56,7 @@ std::vector<std::string> ModelCode::arguments() const {
 Result<std::vector<std::string>> ModelCode::compile(const Progress& progress) const {
   const target::Target& target = *plan_.options.target;
   std::vector<std::string> stems;
-  std::vector<std::string_view> embedded;  // object of each source; empty: it is compiled here
+  std::vector<std::string_view> embedded;  // object of each source; empty: compile the source
   for (const std::string& source : core_sources_) {
     stems.push_back(fs::path(source).stem().string());
     embedded.push_back(core_object(target, stems.back()));

@@ -30,8 +30,8 @@ class ModelCode {
   const std::vector<std::string>& core_sources() const { return core_sources_; }
   /// Returns the compiler arguments for the model's source.
   std::vector<std::string> arguments() const;
-  /// Compiles the model's source and writes the objects of the core. Sources of the core without a
-  /// core_object() are compiled meanwhile, one after the other. Returns the objects, relative to
+  /// Compiles the model's source and writes the objects of the core. In parallel with the model's
+  /// source, compiles the core sources that have no core_object(). Returns the objects, relative to
   /// the folder; the model's object is the first. Fails with kToolchain, and if a file cannot be
   /// written.
   Result<std::vector<std::string>> compile(const Progress& progress = {}) const;

@@ -53,8 +53,8 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
   return std::move(result.graph);
 }
 
-/// Returns whether the model computes images, and the passes could not use their positions.
-/// `stages`: the graph after the passes.
+/// Returns whether the model has an image encoder, but the passes could not use the positions of
+/// image tokens. `stages`: the graph after the passes.
 bool loses_image_positions(const ir::Module& module, const ir::Graph& stages) {
   const ir::Graph* const encoder = module.media_encoder();
   if (encoder == nullptr || encoder->name == importer::kAudioEncoder) return false;
@@ -117,7 +117,7 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-/// The entry kEncode or kEncodeImage after the passes, and its inputs before them.
+/// The entry kEncode or kEncodeImage: its graph after the passes, and its inputs before the passes.
 struct EncoderGraph {
   ir::Graph stages;
   std::vector<ir::Value> inputs;
@@ -145,8 +145,9 @@ Result<EncoderGraph> prepare_media_encoder(const ir::Graph& graph, const Compile
   return encoder;
 }
 
-/// Returns whether a decoder is compiled without its media encoder, for which `error` was found:
-/// if nothing was asked of the encoder, and it is not supported or its inputs have no usual sizes.
+/// Returns whether a decoder is compiled without its media encoder, which failed with `error`. This
+/// is so if no sizes were requested, and the encoder is unsupported or its inputs have no default
+/// sizes.
 bool may_leave_out(const Error& error, const CompileOptions& options) {
   const ErrorKind kind = error.first().kind;
   return options.dims.empty() && (kind == ErrorKind::kUnsupported || kind == ErrorKind::kUsage);
@@ -162,7 +163,8 @@ Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encod
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
 
-/// Plans the graph for each target. The passes must have run.
+/// Plans `stages`, the graph after the passes, for each target. `inputs`: inputs of a function;
+/// nullptr for a decoder.
 Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
                                              const CompileOptions& options,
                                              std::span<const std::string> targets,
@@ -172,7 +174,7 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
-    // A decoder runs at most its context at once, and a row of each sequence.
+    // A chunk never has more tokens than the context, or than sequences in a batch.
     if (options.chunk == 0 && !inputs)
       planned.chunk = std::min(planned.chunk, std::max(planned.ctx, planned.batch));
     plan::EncoderPlans encoders;
@@ -386,7 +388,7 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
   prepared.plans = *std::move(plans);
   use_shares(shares, prepared.plans);
   clock.finish("plan");
-  // It takes minutes: after all that may refuse the model.
+  // Calibrate last, because it takes minutes and other steps may reject the model.
   LLMC_TRY(const calibrate::Matrices matrices,
            calibrated(stages, options, purpose, prepared.model, prepared.content.tokenizer.get(),
                       planned.tokenizer_refused, plan::context_of(planned), progress));
@@ -403,7 +405,7 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, Purpose purpose,
                          const Progress& progress, PhaseClock& clock) {
-  importer::ImportedModel named;  // what names of files are resolved with
+  importer::ImportedModel named;  // resolves file names in errors
   named.path = source.model.path;
   named.files = source.model.files;
   auto prepared =

@@ -36,8 +36,9 @@ struct Prepared {
   std::vector<plan::Plan> plans;  // one per target
 };
 
-/// Returns the plan options that follow from `options` alone; those of the target and the model are
-/// not set. Fails with kUsage if the bundle's name is invalid.
+/// Returns the plan options that follow from `options` alone; those that depend on the target or
+/// the model are not set. Fails with kUsage if the bundle's name or the accelerator is invalid, or
+/// if shards are combined with a system prompt or an accelerator.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 
 /// Reads the tokenizer, chat description and grammar, runs the passes, and makes one plan per
@@ -45,7 +46,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, Purpose purpose,
                          const Progress& progress, PhaseClock& clock);
-/// Prepares the stage-level graph of a decoder.
+/// Assigns weight formats to the stage-level graph of a decoder and plans it for options.target.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
 /// Runs the passes on a plain graph and plans it. Its shapes must be fixed or have ranges

@@ -32,7 +32,7 @@ Diagnostic failed(llmc_status status, const std::string& message) {
   return failure(kind_of(status), "the system prompt was not computed: " + printable(message));
 }
 
-/// Copies the weights from an object that embeds them to a file that the library can map.
+/// Copies the weights from the object that embeds them to `path`, a file that a library can map.
 Status write_weights_file(const PromptJob& job, const fs::path& path) {
   const llmc_weights_header header = emit::weights_header(job.plan.weights_bytes, job.weights_hash);
   std::ofstream out(path, std::ios::binary);

@@ -20,7 +20,7 @@ struct PromptJob {
   std::string archive;
   /// In `folder`: NAME.weights.bin, or the object that embeds the weights.
   std::string weights;
-  std::uint64_t weights_at = 0;  // offset of the weights in that object
+  std::uint64_t weights_at = 0;  // offset in bytes of the weights in that object
   std::uint64_t weights_hash = 0;
   /// The user's flags; only -O… applies to a build for the host.
   std::vector<std::string> cflags = {};

@@ -14,7 +14,7 @@ const llmc::driver::EmbeddedFile llmc_resource_table[];
 namespace llmc::driver {
 namespace {
 
-/// The header that includes the one of LLMC_TARGET in its folder.
+/// Folder of the SIMD headers, and the header there that includes the one for LLMC_TARGET.
 constexpr std::string_view kSimd = "templates/llmc/simd/";
 constexpr std::string_view kSimdHeader = "templates/llmc/simd/vec.h";
 constexpr std::string_view kTemplates = "templates/llmc/";
@@ -64,7 +64,7 @@ const std::vector<Resource>& resources() {
 }
 
 std::string bundle_path(std::string_view path) {
-  // What programs include; the others are for the library's sources and for devices.
+  // Headers that applications include. The others are for the library's sources and for devices.
   for (const std::string_view header : {"llmc/beams.h", "llmc/embeddings.h", "llmc/llmc.h",
                                         "llmc/run.h", "llmc/shards.h", "llmc/speculation.h"})
     if (path == fmt::format("runtime/include/{}", header)) return std::string(header);
@@ -98,7 +98,7 @@ std::vector<Resource> with_includes(std::string_view text, const std::vector<Res
   };
   for (const Resource& resource : sources) add(resource);
   add_includes(text);
-  // `used` grows in the loop
+  // `used` grows during the loop.
   for (std::size_t i = 0; i < used.size(); ++i) {
     add_includes(used[i].content);
     if (used[i].path == kSimdHeader) std::ranges::for_each(below(kSimd), add);

@@ -18,7 +18,8 @@ struct Resource {
   std::string_view content;
 };
 
-/// An entry of a table of embedded files; the last one has no name.
+/// An entry of a table of embedded files: the name and content [begin, end) of a file. The name of
+/// the last entry is nullptr.
 struct EmbeddedFile {
   const char *name, *begin, *end;
 };
@@ -28,10 +29,11 @@ std::vector<Resource> embedded_files(const EmbeddedFile* table);
 /// Returns all resources, sorted by path.
 const std::vector<Resource>& resources();
 
-/// Returns the path of a resource in a bundle: "src/llmc/…" for "templates/llmc/…" and
-/// "runtime/include/llmc/…", except "llmc/…" for those that applications include;
-/// "src/core/…" for "runtime/core/…". Also "src/runner/…" for "runtime/runner/…", which bundles do
-/// not contain.
+/// Returns the path of a resource in a bundle:
+///   "llmc/…" for headers of "runtime/include/llmc/…" that applications include;
+///   "src/llmc/…" for the other headers there and for "templates/llmc/…";
+///   "src/core/…" for "runtime/core/…";
+///   "src/runner/…" for "runtime/runner/…", which bundles do not contain.
 std::string bundle_path(std::string_view resource_path);
 
 /// Returns the resources that a bundle needs: those that `source` includes, directly or indirectly,

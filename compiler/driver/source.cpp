@@ -10,7 +10,7 @@
 namespace llmc::driver {
 namespace {
 
-/// Adds a hint to an error: options made a decoder a function, which may be unintended.
+/// Adds to an error the hint that --dim makes a decoder a function, which may be unintended.
 Error with_decoder_hint(Error error) {
   std::vector<Diagnostic> all = error.diagnostics();
   Diagnostic& last = all.back();
@@ -21,7 +21,8 @@ Error with_decoder_hint(Error error) {
   return Error(std::move(all));
 }
 
-/// Imports `options.model` as what it is, without warnings. Later calls return the first result.
+/// Imports `options.model` without warnings, as a decoder if it is one. Later calls return the
+/// first result.
 Result<importer::ImportedModel> silently_bound(const CompileOptions& options) {
   importer::ImportOptions import = import_options(options);
   import.on_warning = nullptr;
@@ -40,7 +41,7 @@ bool has_media_encoder(const CompileOptions& options) {
   return model.ok() && model->module.media_encoder() != nullptr;
 }
 
-/// Imports `options.model` as a plain graph, unless it was found to be one when it was bound.
+/// Imports `options.model` as a plain graph. Reuses the first import if that found a plain graph.
 Result<importer::ImportedModel> plain_graph(const CompileOptions& options) {
   const importer::ImportOptions import = import_options(options);
   if (options.function) return options.reader.bind_plain(options.model, {}, import);
@@ -51,7 +52,7 @@ Result<importer::ImportedModel> plain_graph(const CompileOptions& options) {
   return bound;
 }
 
-/// Checks options.dims for the graph of a decoder, and reports the warning that it becomes a
+/// Checks options.dims for `graph`, the graph of a decoder, and warns that it is compiled as a
 /// function.
 Status check_decoder_dims(const CompileOptions& options, const ir::Graph& graph) {
   const auto range =
@@ -80,7 +81,8 @@ std::string folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path().string() : ".";
 }
 
-/// Returns whether a file has the name of a part of a split model and is in the folder of one.
+/// Returns whether a file is one part of a split model, by its name and by block_0.onnx in its
+/// folder.
 bool is_part(const std::filesystem::path& file) {
   std::error_code error;
   const std::string name = file.filename().string();

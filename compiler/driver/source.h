@@ -16,16 +16,15 @@ struct Source {
   plan::DimRanges dims;  // sizes of a function's symbols: options.dims, or usual_dims()
   double import_seconds = 0;
 };
-/// Returns options.import with what --quant and --requantize mean for it. Whoever binds the model
-/// passes these, so that the reader imports it once.
+/// Returns options.import with the fields that depend on --quant and --requantize. Pass the result
+/// to every call that binds the model, so that the reader imports it only once.
 importer::ImportOptions import_options(const CompileOptions& options);
 
 /// Imports `options.model` with options.reader. If it is a decoder with a media encoder,
 /// options.dims are the sizes of the encoder's inputs. Reports to options.import.on_warning which
-/// sizes a function has if none are given. If options.dims makes a decoder a function, reports
-/// this, too. Fails with kUsage if such a decoder's size remains symbolic
-/// or has a range. Fails with kUnsupported for a decoder without a cache that is not compiled as a
-/// function.
+/// default sizes a function gets, and that options.dims makes a decoder a function. Fails with
+/// kUsage if a size of such a decoder remains symbolic or has a range. Fails with kUnsupported for
+/// a decoder without a cache that is not compiled as a function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// The graph of a decoder's media encoder.

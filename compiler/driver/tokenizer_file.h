@@ -11,14 +11,17 @@
 /// Finds and reads a model's tokenizer.
 namespace llmc::driver {
 
-/// Returns the tokenizer file in the folder of the model or, if that folder is named onnx, in its
-/// parent. The first that exists of: tokenizer.txt, which lists the stop ids; tokenizer.json, which
-/// Hugging Face also prefers; tokenizer.model; a tiktoken vocabulary. Empty if there is none.
+/// Returns the tokenizer file in the first of model_folders() that contains one; empty if there is
+/// none. If a folder contains several, returns the first of:
+///   tokenizer.txt, which lists the stop ids;
+///   tokenizer.json, which Hugging Face also prefers;
+///   tokenizer.model;
+///   a tiktoken vocabulary (*.tiktoken).
 std::filesystem::path find_tokenizer(const std::filesystem::path& model);
 
 /// Reads the tokenizer of a model, if there is one, and stores the data that bundles need in
-/// `planned`. Returns nullptr if there is no tokenizer or it is rejected. In the latter case
-/// `planned` gets the reason, and the library accepts only token ids.
+/// `planned`. Returns nullptr if there is no tokenizer or it is rejected. If it is rejected, stores
+/// the reason in planned.tokenizer_refused; the library then accepts only token ids.
 std::unique_ptr<hosted::Tokenizer> read_tokenizer(const std::filesystem::path& path_of_model,
                                                   const importer::ImportedModel& model,
                                                   plan::PlanOptions& planned);

@@ -16,8 +16,9 @@ namespace {
 
 /// Optimization levels of the model's source and of the runtime's sources.
 constexpr const char *kModelLevel = "-O3", *kCoreLevel = "-O2", *kNoDebug = "-g0";
-/// Without C++20's modules, which no source uses, clang's header of intrinsics includes only what
-/// the target has (simd/avx2.h): a third of the time of a compilation at -O0.
+/// Flags that disable C++20's modules, which no source uses. clang's header of intrinsics then
+/// includes only headers that the target needs (simd/avx2.h). The other headers would take a third
+/// of the time of a compilation at -O0.
 constexpr const char *kFrontEnd = "-Xclang", *kNoModules = "-fno-cxx-modules";
 
 constexpr std::string_view kInstallHint =
@@ -43,8 +44,8 @@ std::string first_lines(std::string_view text, int lines = 8) {
 constexpr const char* kUsualHint =
     "is this clang 15 or newer, is every --cflag valid, and is the disk not full?";
 
-/// Returns the hint for a compiler that failed but was not ended by a signal; `program` may not be
-/// clang.
+/// Returns the hint for a compiler that failed but was not ended by a signal. Says so if `program`
+/// is not clang.
 std::string compiler_hint(const std::string& program) {
   const auto version = run_command({program, "--version"}, {});
   if (version.ok() && version->ok() &&
@@ -70,8 +71,8 @@ Status run_tool(const std::vector<std::string>& argv, const std::filesystem::pat
                                                 : kUsualHint);
 }
 
-/// Returns the arguments that all sources of a bundle share. tools/cmake/LlmcResources.cmake has
-/// the same flags for the runtime.
+/// Returns the arguments for every source of a bundle. tools/cmake/LlmcResources.cmake has the same
+/// flags for the runtime.
 std::vector<std::string> common_arguments(const target::Target& target) {
   std::vector<std::string> arguments{fmt::format("--target={}", target.triple)};
   arguments.insert(arguments.end(), target.core_flags.begin(), target.core_flags.end());
@@ -100,7 +101,8 @@ std::string identifier(std::string_view name) {
   return result;
 }
 
-/// Joins arguments to a shell command. With an indent, breaks it into lines of about 100 columns.
+/// Joins arguments to a shell command. If `indent` is not empty, breaks the command into lines of
+/// about 100 columns that begin with `indent`.
 std::string joined(const std::vector<std::string>& arguments, std::string_view indent = {}) {
   constexpr std::size_t kColumns = 98;
   std::string text;

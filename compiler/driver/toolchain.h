@@ -36,19 +36,20 @@ std::vector<std::string> core_arguments(const target::Target& target);
 std::vector<std::string> function_arguments(const target::Target& target, std::string_view name,
                                             const std::vector<std::string>& extra);
 
-/// Returns the architecture of a triple, as spelled in the targets' triples: "x86_64".
+/// Returns the architecture of a target triple, in the spelling of the targets' triples, such as
+/// "x86_64" for "amd64".
 std::string_view processor_of(std::string_view triple);
 
-/// Fails with kUsage if a flag selects another CPU architecture than the target's, or a system
-/// whose objects are not ELF, such as `--target=arm64-apple-macos`.
+/// Checks the user's compiler flags. Fails with kUsage if one selects another CPU architecture than
+/// the target's, or a system whose objects are not ELF, such as `--target=arm64-apple-macos`.
 Status check_cflags(const std::vector<std::string>& cflags, const target::Target& target);
 
 /// Checks that the file is an ELF object for the target's architecture. Fails with kToolchain if it
 /// is not. LLVM bitcode (-flto) is rejected, because linkers without the LTO plugin cannot read it.
 Status check_object(const std::filesystem::path& object, const target::Target& target);
 
-/// Runs the compiler in `folder` with `arguments` and `-c source -o object`. Fails with kToolchain
-/// and the first lines of the compiler's output.
+/// Runs the compiler in `folder` with `arguments` and `-c source -o object`. Fails with kToolchain;
+/// the message contains the first lines of the compiler's output.
 Status compile_source(const Toolchain& toolchain, const std::filesystem::path& folder,
                       std::vector<std::string> arguments, const std::string& source,
                       const std::string& object);
@@ -77,9 +78,9 @@ Status link_program(const Toolchain& toolchain, const target::Target& target,
                     const std::filesystem::path& program);
 
 /// Returns the content of src/build.sh, a script with which a user repeats the build with g++ or
-/// clang. `model_arguments` must begin with the flags of core_arguments(). All core sources must be
-/// in one folder. `kept`: data objects, such as NAME_weights.o, in archive order; the script
-/// extracts them from the existing library.
+/// clang. `model_arguments` must begin with the flags that core_arguments() also begins with. All
+/// core sources must be in one folder. `kept`: data objects, such as NAME_weights.o, in archive
+/// order; the script extracts them from the existing library.
 std::string build_script(const Toolchain& toolchain, const target::Target& target,
                          std::string_view name, const std::vector<std::string>& model_arguments,
                          const std::vector<std::string>& core_sources,

@@ -14,8 +14,9 @@ namespace llmc::driver {
 ///     max_sequence_length, max_seq_len, seq_length and n_ctx, at the top level or else in
 ///     text_config;
 ///   genai_config.json: context_length in model.
-/// -1 and null are ignored. Values above UINT32_MAX are limited to it. Fails with kBadInput if one
-/// of these files is not a JSON object, or another value is not a whole number from 1.
+/// -1 and null are ignored. Values above UINT32_MAX become UINT32_MAX. Fails with kBadInput
+/// if one of these files is not a JSON object, or if another value is not a whole number of at
+/// least 1.
 Result<std::uint32_t> trained_context(const std::filesystem::path& model);
 
 }  // namespace llmc::driver

@@ -10,8 +10,8 @@
 namespace llmc::evaluate {
 namespace {
 
-/// Returns the tokens in the cache before the decode steps. Fails with kUsage if the steps exceed
-/// the context.
+/// Returns the tokens that are prefilled before the decode steps. Fails with kUsage if the steps
+/// exceed the context.
 Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::uint32_t context) {
   LLMC_TRY(const Windows windows, Windows::cut(options.text.tokens, options.text.windows, context));
   std::vector<std::int32_t> prompt = windows.at(0).tokens;

@@ -13,8 +13,8 @@ namespace llmc::evaluate {
 /// A combination of weight and cache formats.
 struct Mode {
   passes::QuantScheme quant = passes::kQ4Mixed;
-  std::uint64_t fit = 0;  // in place of `quant`: a budget of bytes, or of divergence
-  double max_kl = 0;
+  std::uint64_t fit = 0;  // if > 0, in place of `quant`: maximum bytes of weights (--fit)
+  double max_kl = 0;      // if > 0, in place of `quant`: maximum KL divergence in nats (--max-kl)
   KvFormats kv = {};
   bool has_budget() const { return fit > 0 || max_kl > 0; }
   /// Returns, for example, "q4m", "fit 12582912" or "max-kl 0.02".
@@ -27,7 +27,7 @@ struct CompareOptions {
   std::uint32_t threads = 1;
   MeasuredText text;
   std::vector<Mode> modes;
-  driver::CalibrationText budget_text;  // with which formats of budgets are measured
+  driver::CalibrationText budget_text;  // on which formats for budgets are measured
   std::uint32_t steps = 64;  // number of greedy decode steps; their median time is reported
 };
 
@@ -47,16 +47,16 @@ struct Comparison {
   std::vector<CompareRow> rows;
   std::uint64_t weights_per_token = 0;  // number of weights that a decode step reads
 
-  /// Returns the mean number of bits per weight that a decode step reads, of `bytes` for all of
-  /// them; 0 if it reads none.
+  /// Returns the mean number of bits per weight if a decode step reads `bytes` bytes of weights; 0
+  /// if it reads no weights.
   double bits_per_weight(std::uint64_t bytes) const;
 };
 
 /// Measures each mode, and compares it with the same model with f32 weights and an f32 cache, which
-/// stays loaded. The decode steps follow the first half of the first window. Calls `row_done` with
-/// the rows so far after each mode; an error that it returns ends the measurement. Requires at
-/// least one mode and one step. Fails like measure_perplexity(), and with kUsage if the steps
-/// exceed the context.
+/// stays loaded. The decode steps follow the first half of the first window. After each mode, calls
+/// `row_done` with all rows so far; if that returns an error, the measurement ends with it.
+/// Requires at least one mode and one step. Fails like measure_perplexity(), and with kUsage if the
+/// steps exceed the context.
 Result<Comparison> compare_modes(const CompareOptions& options,
                                  const driver::Progress& progress = {},
                                  const std::function<Status(const Comparison&)>& row_done = {});

@@ -108,7 +108,7 @@ void LogitComparison::add(std::span<const float> logits) {
     expected_.insert(expected_.end(), logits.begin(), logits.end());
     return;
   }
-  // report only the first difference, because it makes later positions differ too
+  // Report only the first difference, because it makes later positions differ too.
   if (difference_) return;
   const std::size_t begin = position * logits.size();
   LLMC_CHECK(begin + logits.size() <= expected_.size());
@@ -134,7 +134,7 @@ Result<IdentityReport> measure_identity(const IdentityOptions& options,
   LLMC_CHECK(!options.targets.empty() && !options.opt_levels.empty() && !options.threads.empty() &&
              !options.chunks.empty() && options.tokens > 0);
   IdentityReport report;
-  std::uint64_t done = 0;  // completed cells; the time to compile belongs to a cell
+  std::uint64_t done = 0;  // completed cells; compilation counts as part of a cell
   const std::uint64_t total = options.models.size() * options.formats.size() *
                               std::max<std::size_t>(1, options.caches.size()) *
                               options.targets.size() * options.opt_levels.size() *

@@ -25,7 +25,7 @@ struct IdentityOptions {
   std::vector<KvFormats> caches;                // empty: the default for each format
   std::vector<std::string> targets;             // the first target is the reference
   std::vector<std::uint32_t> opt_levels = {3};  // levels run on each target
-  /// Accelerators to run with on each target, "" for none; an emulator has none.
+  /// Accelerators to use on each target; "": none. Under an emulator, there are none.
   std::vector<std::string> devices = {""};
   std::vector<std::uint32_t> threads = {1, 2, 4};
   std::vector<std::uint32_t> chunks = {1, 7, 32};
@@ -40,7 +40,7 @@ struct IdentityOptions {
 /// The first logit that differs from the reference.
 struct LogitDifference {
   std::uint32_t chunk = 0;     // tokens per chunk of the prompt
-  std::uint32_t position = 0;  // position of the token after which they were computed
+  std::uint32_t position = 0;  // position of the token after which the logit was computed
   std::uint32_t logit = 0;
   float expected = 0, actual = 0;
 };
@@ -76,7 +76,7 @@ struct IdentityCell {
   std::string target;
   std::uint32_t opt_level = 3;
   std::string device;      // the accelerator; empty: none
-  std::uint64_t jobs = 0;  // that it computed
+  std::uint64_t jobs = 0;  // number of jobs that the accelerator computed
   std::uint32_t threads = 1;
   /// Hash of the logits for the first chunk size that differs from the reference. If none differs,
   /// all chunk sizes have this hash.

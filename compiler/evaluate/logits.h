@@ -15,7 +15,8 @@ namespace llmc::evaluate {
 /// Returns `count` pseudorandom ids below `vocabulary`, always the same for the same arguments.
 std::vector<std::int32_t> fixed_prompt(std::uint32_t vocabulary, std::size_t count);
 /// Returns the fixed pseudorandom source with which `verify` and `identity` run an encoder-decoder;
-/// empty for a decoder. It is short: 21 ids, or features of a few rows, within the model's limits.
+/// empty for a decoder. It is short: 21 ids, or eight times the encoder's minimum number of frames,
+/// but at most the maximum of the model.
 exec::EncoderInput fixed_source(const exec::ModelFacts& model);
 
 /// Returns the bits of a logit, the same value for all NaN: the sign and payload of NaN depend on

@@ -52,8 +52,8 @@ class WindowReader {
     batch_ = std::min<std::size_t>(batch_, base->model().batch);
   }
 
-  /// Runs a window and adds its counted tokens to the scores. Calls `read` with the number of
-  /// tokens that were run.
+  /// Runs a window and adds its counted tokens to the scores. After each chunk, calls `read` with
+  /// the number of its tokens.
   Status read(const Windows::Window& window, Scores& scores,
               const std::function<void(std::size_t)>& read) {
     LLMC_RETURN_IF_ERROR(tested_->call(&exec::Api::rewind, 0));
@@ -75,7 +75,7 @@ class WindowReader {
   }
 
  private:
-  /// Scores `tokens`, which follow the rows of the chunk that begin with `row`.
+  /// Scores `tokens`, whose logits are the rows of the last chunk from `row` on.
   Status score(std::size_t row, std::span<const std::int32_t> tokens, Scores& scores) {
     LLMC_TRY(const std::span<const float> tested, rows_of(*tested_, row, tokens.size()));
     std::span<const float> base;

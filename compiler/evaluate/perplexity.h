@@ -23,7 +23,7 @@ struct MeasuredText {
   /// command line.
   ErrorKind bad_token = ErrorKind::kBadInput;
   std::string file = {};           // for messages
-  exec::EncoderInput source = {};  // that an encoder-decoder attends to
+  exec::EncoderInput source = {};  // to which an encoder-decoder attends
   WindowOptions windows = {};
 };
 
@@ -62,12 +62,11 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
                                             std::uint32_t threads, std::string_view phase,
                                             const driver::Progress& progress);
 
-/// Fails like Windows::cut() if the text cannot be cut into windows of a given size, whatever the
-/// context. Call it before compiling the model.
+/// Fails like Windows::cut() if the text cannot be cut into windows of the requested size, whatever
+/// the context. Call it before compiling the model.
 Status check_length(const MeasuredText& text);
 
-/// Returns `options` with f32 weights and an f32 cache, for the model that others are compared
-/// with.
+/// Returns `options` with f32 weights and an f32 cache, to compile the base model.
 exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// Starts a session with these threads (see measuring_threads) and encodes the source of the text,

@@ -117,8 +117,8 @@ std::vector<double> round_numbers(double low, double high) {
   return numbers;
 }
 
-/// A logarithmic axis; ticks at 1, 2 and 5 times powers of ten, or at powers of ten if there are
-/// many.
+/// Returns a logarithmic axis. Its ticks are 1, 2 and 5 times powers of ten, or only powers of ten
+/// if there would be more than kMaxTicks.
 Axis kl_axis(double low, double high) {
   const std::vector<double> numbers = round_numbers(low, high);
   Axis axis{.low = numbers.front(), .high = numbers.back(), .logarithmic = true, .ticks = {}};
@@ -131,8 +131,8 @@ Axis kl_axis(double low, double high) {
   return axis;
 }
 
-/// Sizes that differ by more than a factor of 8 have a logarithmic axis with powers of two,
-/// others a linear one with round numbers of the largest unit in which all are at least 1, or 1/4.
+/// Returns a logarithmic axis with powers of two if `high` is more than 8 times `low`. Otherwise
+/// returns a linear axis with round numbers, in the largest unit in which `low` is at least 1/4.
 Axis bytes_axis(double low, double high) {
   constexpr std::array<std::string_view, 7> kUnits{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   std::size_t unit = 0;
@@ -304,7 +304,7 @@ class Chart {
                std::ranges::none_of(taken, [&](const Box& other) { return own.overlaps(other); });
       };
       const auto found = std::ranges::find_if(choices, fits);
-      // Without space, prefer a label that stays inside of the picture.
+      // If no label fits, choose one that stays inside of the picture.
       const Choice& choice = found != choices.end()         ? *found
                              : at.x > (kLeft + right()) / 2 ? choices[1]
                                                             : choices[0];

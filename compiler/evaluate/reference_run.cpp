@@ -110,7 +110,7 @@ Result<std::vector<float>> ReferenceRun::run_at_once(std::span<const std::int32_
         values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));
         break;
       case InputKind::kPositions: {
-        std::vector<std::int64_t> positions;  // one row, or equal rows
+        std::vector<std::int64_t> positions;  // one row, or several equal rows
         for (std::int64_t row = 0; row < dims[0]; ++row)
           for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
         values.push_back(reference::i64_tensor(std::move(dims), std::move(positions)));

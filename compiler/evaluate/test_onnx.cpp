@@ -67,8 +67,8 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile_once(const TestOnnxOption
   return compile(options, *graph, progress);
 }
 
-/// Runs one data set. `compiled`: the model for all data sets, or nullptr to compile it for this
-/// one.
+/// Runs one data set. `compiled`: the model compiled for all data sets; nullptr: compile it for
+/// this data set.
 Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::path& folder,
                                    const importer::ModelReader& reader,
                                    const exec::FunctionLibrary* compiled,

@@ -20,17 +20,18 @@ namespace {
 
 constexpr std::size_t kShortPrompt = 24;
 constexpr std::uint32_t kShortSteps = 8;
-/// Prompt tokens of the long run: several KV blocks of the default 32 tokens. Its first call is
-/// longer than the default chunk of any target.
+/// Prompt tokens of the long run: several KV blocks of the default 32 tokens. The first two thirds,
+/// which are prefilled in one call, are more than the default chunk of any target.
 constexpr std::size_t kLongPrompt = 200;
 constexpr std::uint32_t kLongSteps = 4;
 /// Chunk size of the long run's second pass; not a multiple of a KV block.
 constexpr std::uint32_t kOtherChunk = 48;
-/// Maximum multiply-adds per token with which the interpreter runs the long prompt; beyond that it
-/// would take minutes.
+/// Maximum multiply-adds per token of models for which the interpreter runs the long prompt. For
+/// larger models it would take minutes.
 constexpr std::uint64_t kMaxReferenceMacs = 250'000'000;
 
-/// Returns the maximum mean divergence, in nats. A cache that is not f32 counts as f16.
+/// Returns the maximum mean KL divergence, in nats. With a cache that is not f32, f32 weights have
+/// the limit of f16 weights.
 double kl_limit(ir::WeightFormat format, KvFormats kv) {
   if (format == ir::WeightFormat::kF32 && kv != KvFormats{}) format = ir::WeightFormat::kF16;
   return plan::weight_format_info(format).max_kl;
@@ -54,7 +55,8 @@ void compare(std::span<const float> native, std::span<const float> reference, Ve
   point.reference_token = likeliest(reference);
 }
 
-/// Tokens of one call. A run consists of two thirds of the prompt, the rest of it, and the steps.
+/// Tokens of one call. A run consists of one call for two thirds of the prompt, one call for the
+/// rest, and one call per step.
 struct Piece {
   const char* phase;
   std::vector<std::int32_t> tokens;
@@ -99,15 +101,16 @@ Status run_points(const std::vector<std::int32_t>& prompt, std::uint32_t steps,
   return ok_status();
 }
 
-/// Computes the statistics of the report. `done`: the format that determines the error; it may
-/// differ from the requested one, because weights may keep their codes.
+/// Computes the statistics of the report. `done`: the coarsest format of the weights, which
+/// determines the limits. It may differ from the requested format, because weights may keep their
+/// codes.
 void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
   std::size_t agree = 0, count = 0;
   for (const VerifyRun& run : report.runs) {
     if (!run.reference) continue;
     for (const VerifyPoint& p : run.points) {
       if (!(p.max_difference <= report.max_difference)) report.max_difference = p.max_difference;
-      // All logits are zero: no difference is allowed.
+      // If all reference logits are zero, any difference is infinite, that is, not allowed.
       const double relative = p.max_difference == 0 ? 0 : p.max_difference / p.largest_logit;
       if (!(relative <= report.relative_difference)) report.relative_difference = relative;
       if (!(p.kl <= report.max_kl)) report.max_kl = p.kl;
@@ -127,7 +130,7 @@ void summarise(VerifyReport& report, ir::WeightFormat done, KvFormats kv) {
                          report.relative_difference <= report.relative_difference_allowed);
 }
 
-/// Returns the file with the golden hashes; empty: the bundle contains them.
+/// Returns the file with the golden hashes; empty if the bundle contains them.
 std::filesystem::path golden_file(const VerifyOptions& options) {
   if (!options.golden.empty()) return options.golden;
   const std::filesystem::path& model = options.native.compile.model;

@@ -42,7 +42,7 @@ struct VerifyPoint {
   std::int32_t native_token = 0, reference_token = 0;
 };
 
-/// The result of a prompt, prefilled in two calls, and greedy decode steps after it.
+/// The result of one run: a prompt, which is prefilled in two calls, and greedy decode steps.
 struct VerifyRun {
   std::string name;  // "short" and "long", or "given" for VerifyOptions::prompt
   std::uint32_t prompt_tokens = 0, steps = 0;
@@ -66,7 +66,7 @@ struct VerifyRun {
 struct VerifyReport {
   /// At least one; the long run is omitted if the context is too small.
   std::vector<VerifyRun> runs;
-  std::string not_run;  // why a run or the reference is omitted; empty: none is omitted
+  std::string not_run;  // why the long run or its reference is omitted; empty: nothing is omitted
 
   // Statistics over the points of all runs with a reference.
   double max_difference = 0, mean_kl = 0, max_kl = 0;

@@ -17,7 +17,9 @@ struct VerifyImage {
   std::string hash;
 };
 
-/// Runs the media encoder, whose graph is `graph`, on pseudorandom inputs of maximum sizes.
+/// Runs the media encoder of `session` on pseudorandom inputs of maximum sizes, and compares its
+/// rows with those that the interpreter computes from `graph`, the encoder's imported graph. Fails
+/// like Session::encode_image().
 Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFacts& facts,
                                  exec::Session& session);
 

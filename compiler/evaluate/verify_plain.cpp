@@ -57,7 +57,8 @@ Result<VerifyPlainReport> verify_plain(const VerifyPlainOptions& options, driver
                                        const driver::Progress& progress) {
   driver::CompileOptions compile = options.compile;
   compile.threads_max = std::max(compile.threads_max, options.threads);
-  // The reference has the sizes of the run: what follows from ranges is not decided for it.
+  // Bind the reference to the sizes of the run, the maximums, so that it does not depend on
+  // decisions that the compiler makes for ranges.
   plan::DimRanges bounds;
   for (const auto& [symbol, range] : source.dims) bounds.emplace(symbol, range.max);
   const auto graph = driver::bind_dims(source.model.graph(), bounds);

@@ -14,14 +14,15 @@ namespace llmc::evaluate {
 
 struct VerifyPlainOptions {
   driver::CompileOptions compile;  // model, target, dims, quant, cc, cflags
-  std::string emulator = {};       // as for find_emulator
+  std::string emulator = {};       // as for find_emulator()
   /// Number of threads of a second run, which must give the same bits. 1: no second run. Ignored
   /// under an emulator.
   std::uint32_t threads = 1;
 };
 
 struct VerifiedOutput {
-  /// Comparison with the default tolerance. It decides `ok` only if no weights are rounded.
+  /// Comparison with the default tolerance. It determines `ok` only if no weights are rounded, that
+  /// is, if the maximum relative error is 0.
   OutputDifference largest;
   /// Root mean square of the differences divided by that of the expected elements.
   double relative_error = 0;

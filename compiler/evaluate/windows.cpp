@@ -42,7 +42,7 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
       return usage_error("a window of 1 token has no token to predict", "use 2 or more");
     windows.bos_in_front_ = has_bos;
     windows.step_ -= has_bos ? 1 : 0;
-    // A single remaining token has no context to predict it from.
+    // Without `bos`, a single token at the end of the text has no context to predict it from.
     const std::size_t alone = has_bos ? 0 : 1;
     if (text.size() <= alone) return too_short(text.size(), has_bos ? 1 : 2, "");
     windows.count_ = (text.size() - alone + windows.step_ - 1) / windows.step_;

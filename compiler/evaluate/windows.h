@@ -36,8 +36,8 @@ std::uint64_t window_width(const WindowOptions& options, std::uint32_t context);
 /// tokens [i·size, (i+1)·size), the first of which is replaced by `bos`. Its tokens size/2 + 1 …
 /// size - 1 are counted. An incomplete window at the end is dropped.
 ///
-/// kAll without a stride: each window has `bos` and size - 1 tokens of the text. Every token of a
-/// window except its first is counted. The last window may be shorter.
+/// kAll without a stride: each window has `size` tokens: `bos`, if any, and then tokens of the
+/// text. Every token of a window except its first is counted. The last window may be shorter.
 ///
 /// With a stride: windows of size + stride/2 tokens start at multiples of the stride; `bos` is used
 /// as above. The last `stride` tokens of each window are counted.

@@ -12,10 +12,10 @@
 /// Determines the sizes of a plain graph's open dims for one call.
 namespace llmc::exec {
 
-/// Returns the size of each open dim by name, taken from the shapes of `inputs`, one for each input
-/// of the program (LLMC_CHECK). Fails with kBadInput if the type of an input differs from the
-/// program's or a size is outside its range. Fails with kUnsupported if an open dim occurs only
-/// inside sums or products, so that no input gives its size.
+/// Returns the size of each open dim by name, taken from the shapes of `inputs`. There must be one
+/// input for each input of the program (LLMC_CHECK). Fails with kBadInput if the type of an input
+/// differs from the program's or a size is outside its range. Fails with kUnsupported if an open
+/// dim occurs only inside sums or products, so that no input gives its size.
 Result<std::map<std::string, std::int64_t>> dim_sizes(const plan::Program& program,
                                                       std::span<const ir::ConstantPtr> inputs);
 

@@ -28,7 +28,8 @@ std::vector<std::string> words(std::string_view text) {
   }
 }
 
-/// Returns the path of a program in the cross folders, else in PATH; empty if it is in neither.
+/// Returns the path of a program in the cross folders or, if it is not there, in PATH; empty if it
+/// is not found. Returns a name with a slash unchanged.
 fs::path search(const std::string& program) {
   if (program.find('/') != program.npos) return program;
   for (const fs::path& folder : cross_folders()) {

@@ -110,7 +110,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   std::vector<const plan::Plan*> plans;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     state->entries.emplace_back();
-    // Plan constants as a file of weights, but keep them in memory.
+    // Plan for weights in a file, but keep them in memory.
     plan::PlanOptions options;
     options.target = target;
     options.name = jobs[i].name;

@@ -15,7 +15,7 @@
 #include "compiler/support/result.h"
 #include "compiler/target/target.h"
 
-/// Compiles functions and runs them in the same command, in this process or in a runner.
+/// Compiles functions and runs them immediately, in this process or in a runner.
 namespace llmc::exec {
 
 /// A set of compiled functions, loaded into this process or in a runner under an emulator
@@ -26,13 +26,13 @@ class FunctionLibrary {
     const ir::Graph* graph = nullptr;
     std::vector<ir::Value> inputs = {};  // inputs of the signature, as for plan_graph()
     std::string name;                    // a unique C identifier
-    /// The plan, if it already exists; then the members for planning are unused. It may embed its
-    /// weights or not.
+    /// The plan, if it already exists; then `graph`, `inputs`, `quant` and `open_dims` are unused.
+    /// Its option embed_weights is ignored.
     const plan::Plan* plan = nullptr;
-    passes::QuantScheme quant = {};  // as for plan_graph
+    passes::QuantScheme quant = {};  // as for plan_graph()
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
   };
-  /// For each job: the error because of which it has no code, if any.
+  /// For each job, the error because of which it has no code; nullopt if it has code.
   using Outcome = std::vector<std::optional<Error>>;
 
   /// Compiles graphs with one run of clang and loads them. An unsupported graph gets an error in
@@ -49,7 +49,7 @@ class FunctionLibrary {
       const std::string& emulator = {}) {
     return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
   }
-  /// Plans and compiles the plain graph that `source` holds, for options.target.
+  /// Plans and compiles the plain graph in `source` for options.target, as job 0.
   static Result<std::unique_ptr<FunctionLibrary>> compile(const driver::CompileOptions& options,
                                                           driver::Source source,
                                                           const std::string& emulator,
@@ -77,8 +77,8 @@ class FunctionLibrary {
 
  private:
   struct State;
-  /// Returns the sizes of the open dims by name. Fails like dim_sizes().
   using DimSizes = std::map<std::string, std::int64_t>;
+  /// Returns the sizes of the open dims by name. Fails like dim_sizes().
   Result<DimSizes> check_inputs(std::size_t index, std::span<const ir::ConstantPtr> inputs) const;
   explicit FunctionLibrary(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

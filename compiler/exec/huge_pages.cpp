@@ -14,7 +14,7 @@ namespace {
 /// More threads do not copy faster.
 constexpr std::uint32_t kMaxCopyThreads = 8;
 
-/// Returns why kAuto leaves the weights in their pages; empty if it moves them.
+/// Returns why kAuto does not move the weights; empty if it moves them.
 std::string reason_to_keep(std::uint64_t weights, std::uint64_t arena, bool few_tokens) {
   if (weights < kMinHugeWeights) return "the weights are small";
   if (few_tokens) return "few tokens are requested";

@@ -8,7 +8,8 @@
 
 namespace llmc::exec {
 
-/// Made-up inputs of a media encoder, of the maximum sizes, and the rows that it computes.
+/// Pseudorandom inputs of a media encoder, with the maximum sizes of open dims, and the rows that
+/// the encoder computes from them.
 struct MadeUpImage {
   std::vector<ir::ConstantPtr> inputs;
   std::vector<std::vector<std::byte>> data;  // of the inputs
@@ -17,8 +18,8 @@ struct MadeUpImage {
   /// Returns views of the data.
   std::vector<std::span<const std::byte>> spans() const { return {data.begin(), data.end()}; }
 };
-/// Encodes floats in [-1, 1] and integers 0 and 1, or 0 alone if 1 is an index out of range. Fails
-/// like Session::encode_image().
+/// Encodes pseudorandom inputs (random_tensor()): floats in [-1, 1], and integers 0 and 1, or only
+/// 0 if 1 is an index out of range. Fails like Session::encode_image().
 Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Session& session);
 
 }  // namespace llmc::exec

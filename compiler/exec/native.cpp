@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 constexpr const char* kLibraryFile = "model.so";
 constexpr const char* kModelRunnerFile = "runner";
 constexpr const char* kBundleFolder = "bundle";
-/// Archives above this size, which contain weights, are not linked in the cache.
+/// Maximum size in bytes of archives whose linked binary is cached; larger ones contain weights.
 constexpr std::uintmax_t kMaxKeptArchive = std::uintmax_t{64} << 20;
 
 fs::path archive_of(const fs::path& bundle, const std::string& name) {
@@ -89,8 +89,8 @@ bool has_recorded_size(const fs::path& binary) {
   return noted.ok() && !error && *noted == std::to_string(bytes);
 }
 
-/// Returns the cache entry for the binary that is linked from an archive; empty if the cache does
-/// not keep it.
+/// Returns the cache entry for the binary that is linked from an archive; empty if the binary is
+/// not cached.
 fs::path link_entry(const fs::path& archive, const target::Target& target,
                     const NativeOptions& options, const char* file) {
   std::error_code error;
@@ -106,8 +106,8 @@ fs::path link_entry(const fs::path& archive, const target::Target& target,
 
 using Make = std::function<Status(const fs::path& folder)>;
 
-/// Makes an entry of the cache with the binary `file`. Fails with a hint if the cache cannot be
-/// written, and like `make`.
+/// Creates a cache entry with the binary `file`: calls `make` and records the binary's size. Fails
+/// with a hint if the cache cannot be written, and like `make`.
 Status make_entry(const fs::path& entry, const char* file, const Make& make,
                   std::uint64_t cache_limit_bytes) {
   auto created = AtomicDirectory::create(entry, [](const fs::path&) { return ok_status(); });
@@ -126,8 +126,8 @@ Status make_entry(const fs::path& entry, const char* file, const Make& make,
   return ok_status();
 }
 
-/// Makes the entry by link(folder), unless it is there, and returns its lock; nullopt if it cannot
-/// be used.
+/// Creates the entry by link(folder), unless it exists, and returns its lock; nullopt if the entry
+/// cannot be used.
 std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file, const Make& link,
                                       std::uint64_t cache_limit_bytes) {
   auto lock = FolderLock::take(entry, FolderLock::Kind::kShared);
@@ -136,7 +136,7 @@ std::optional<FolderLock> keep_linked(const fs::path& entry, const char* file, c
     return lock;
   }
   lock.reset();
-  remove_tree(entry);  // damaged, if it is there
+  remove_tree(entry);  // if the entry exists, it is damaged
   if (!make_entry(entry, file, link, cache_limit_bytes).ok()) return std::nullopt;
   return FolderLock::take(entry, FolderLock::Kind::kShared);
 }
@@ -165,7 +165,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   };
   const fs::path entry = entry_now();
   if (!entry.empty()) {
-    // A bundle may be replaced while it is linked: then the entry is not that of its archive.
+    // If the bundle is replaced during linking, the entry would not belong to its archive.
     const auto link_entry_archive = [&](const fs::path& to) -> Status {
       LLMC_RETURN_IF_ERROR(link(to));
       if (entry_now() == entry) return ok_status();
@@ -184,8 +184,9 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
   LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
   LLMC_RETURN_IF_ERROR(link(temporary.path()));
   linked.binary = temporary.path() / file;
-  // The file of a library is no longer needed when it is loaded. It is removed now, so that it does
-  // not remain if the process is killed. A runner's file is needed to start each session.
+  // A library's file is not needed after loading. Its folder is removed at the end of this
+  // function, so that the file does not remain if the process is killed later. A runner's file is
+  // needed to start each session.
   if (emulator) linked.temporary = std::make_shared<TemporaryDirectory>(std::move(temporary));
   return load_linked(std::move(linked), std::move(emulator), options);
 }
@@ -194,7 +195,7 @@ Result<std::unique_ptr<NativeModel>> load_bundle(const fs::path& folder,
 Status build(driver::CompileOptions options, const fs::path& folder, bool runner,
              const driver::Progress& progress) {
   options.out_dir = folder / kBundleFolder;
-  // mapped, so that the binary and the library contain no copies of the weights
+  // The weights are mapped, so that the binary and the archive contain no copies of them.
   options.weights = driver::WeightsStorage::kFile;
   LLMC_TRY(const driver::Bundle bundle, driver::compile_model(options, progress));
   const plan::PlanOptions& made = bundle.plan.options;

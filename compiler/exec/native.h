@@ -27,14 +27,15 @@ struct NativeOptions {
   std::uint64_t cache_limit_bytes = std::uint64_t{8} << 30;
   /// Command of an emulator, used for any target; empty: see find_emulator().
   std::string emulator = {};
-  /// Without effect on code that an emulator runs.
+  /// Has no effect on code that an emulator runs.
   HugePageOptions huge_pages = {};
   /// A part of the name of the OpenCL device that computes the regions of a model that was compiled
   /// for `opencl`; empty: any. With another model, loading fails with kUsage.
   std::string opencl_device = {};
-  bool opencl_copies = false;  // the device does not share the CPU's memory even if it could
-  /// The processes of the other shards; the model is then a bundle of this rank's shard. nullptr: a
-  /// whole model, or one compiled as a shard, for Api::forward_hidden.
+  bool opencl_copies = false;  // copy rows to and from the device even if it can share memory
+  /// Connects the processes of all shards; compile.model is then the bundle of this rank's shard.
+  /// nullptr: a whole model, or a model that is compiled as a shard (compile.shard) for
+  /// Api::forward_hidden.
   Ranks* ranks = nullptr;
 };
 
@@ -70,11 +71,11 @@ class NativeModel {
   const std::string& emulator() const { return emulator_; }
   /// Returns how huge pages are used; nothing under an emulator.
   const HugePageUse& huge_pages() const { return huge_pages_; }
-  /// Sets SessionOptions::chunk for sessions that do not have one. Fails with kUsage if the model
-  /// was compiled for smaller ones.
+  /// Sets the chunk size for sessions whose SessionOptions::chunk is 0. Fails with kUsage if the
+  /// model was compiled for smaller chunks.
   Status limit_chunk(std::uint32_t chunk);
-  /// Makes start() return sessions of the whole model. Fails on all ranks if they do not have the
-  /// shards of one model in order. Called on all ranks.
+  /// Makes start() return sessions of the whole model. Call it on all ranks; `ranks` must outlive
+  /// the model. Fails like check_shards(), and with kUnsupported under an emulator.
   Status join(Ranks& ranks);
 
   /// Starts a session. Fails with kUsage if the number of threads is 0 or more than the library was
@@ -105,9 +106,9 @@ class NativeModel {
 };
 
 /// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A
-/// model that is in the cache is not compiled again (the key depends on the model's content, the
-/// options and this llmc). A bundle is only linked. Fails like compile_model() or read_bundle(),
-/// and like find_emulator() if this machine cannot run the target.
+/// model that is in the cache is not compiled again (driver::cache_key()). A bundle is only linked.
+/// Fails like compile_model() or read_bundle(), and like find_emulator() if this machine cannot run
+/// the target.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress = {});
 

@@ -13,7 +13,7 @@
 namespace llmc::exec {
 namespace {
 
-/// The accelerator of a model with steps.
+/// The accelerator of a model with regions.
 struct Accelerator {
   std::shared_ptr<void> owner;
   const llmc_device* device = nullptr;  // nullptr: none
@@ -49,7 +49,7 @@ Result<Accelerator> create_accelerator(const std::string& name,
 struct LoadedSession {
   std::unique_ptr<hosted::ThreadPool> pool;  // must outlive the session, which calls it
   std::unique_ptr<hosted::LibrarySession> session;
-  Accelerator accelerator;  // ends before the session, whose memory it uses
+  Accelerator accelerator;  // destroyed before the session, whose memory it uses
 };
 
 class LoadedModel final : public NativeModel {

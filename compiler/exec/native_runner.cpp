@@ -30,11 +30,11 @@ struct RunnerSession {
   std::vector<std::uint64_t> image_bytes;  // sizes of the media encoder's inputs
   RunnerProcess::Reply reply = {};         // reply to the last request
   std::string message = {};                // message of the last reply
-  std::vector<float> logits = {};          // logits that the last request returned
+  std::vector<float> logits = {};          // logits that the last request for logits returned
   /// The object that an llmc_beams* of kRunnerApi points to.
   struct Search {
     RunnerSession* session = nullptr;
-    std::vector<std::vector<std::int32_t>> texts = {};  // that were requested
+    std::vector<std::vector<std::int32_t>> texts = {};  // results of receive_beam()
   } search = {};
   std::optional<Error> failure = {};
 
@@ -104,7 +104,7 @@ llmc_status receive_beam(const llmc_beams* beams, std::uint32_t rank, const std:
   return LLMC_OK;
 }
 
-/// Implements llmc_encode_image for the maximum sizes of open dims.
+/// Implements llmc_encode_image. Open dims have their maximum sizes.
 llmc_status send_image(llmc_session* s, const void* const* inputs, const std::int64_t*, float* rows,
                        std::size_t* n) {
   RunnerSession& runner = runner_of(s);
@@ -128,7 +128,7 @@ llmc_status send_image(llmc_session* s, const void* const* inputs, const std::in
   return status;
 }
 
-/// The object that an llmc_grammar* of kRunnerApi points to: tables to be sent; empty for the
+/// The object that an llmc_grammar* of kRunnerApi points to: the tables to send; empty for the
 /// compiled-in grammar. The runner checks the tables.
 using RunnerGrammar = Bytes;
 
@@ -143,7 +143,7 @@ llmc_status receive_number(llmc_session* s, T* number) {
   return runner_of(s).request_value(what, 0, number);
 }
 
-/// Implements the functions of llmc.h as requests to the runner.
+/// Implements the functions of llmc.h as requests to the runner; unsupported functions are nullptr.
 constexpr hosted::LibraryApi kRunnerApi{
     .encode =
         [](llmc_session* s, const int32_t* ids, size_t n) {

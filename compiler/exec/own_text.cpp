@@ -8,10 +8,10 @@
 namespace llmc::exec {
 namespace {
 
-/// Texts that are written at the same time, so that the weights are read once for all.
+/// Number of texts that are generated in one batch, so that the weights are read once for all.
 constexpr std::uint32_t kTexts = 16;
 
-/// Returns options for code of the same model for this machine.
+/// Returns the options with which the model is compiled to generate texts on this machine.
 NativeOptions writer_options(const NativeOptions& options, std::uint32_t length) {
   const driver::CompileOptions& given = options.compile;
   NativeOptions own;
@@ -54,7 +54,7 @@ Result<std::vector<std::int32_t>> own_text(const NativeOptions& options, std::in
       sampling.top_p = sampling.typical_p = 1;
       sampling.seed = begun;
       LLMC_RETURN_IF_ERROR(session->call(&Api::set_sampling, &sampling));
-      constexpr std::uint64_t kFar = 2654435761;  // the golden ratio of 2^32
+      constexpr std::uint64_t kFar = 2654435761;  // a prime near 2^32 / golden ratio
       const auto own = static_cast<std::int32_t>((begun + 1) * kFar % (1ull << 32) % model.vocab);
       texts[i].push_back(bos >= 0 ? bos : own);
       LLMC_RETURN_IF_ERROR(session->prefill(texts[i]));

@@ -8,8 +8,8 @@
 
 namespace llmc::exec {
 
-/// Returns a tensor of pseudorandom elements, the same in every call: floats in [-1, 1]; integers
-/// and bools 0 and `max_integer`.
+/// Returns a tensor of pseudorandom elements, the same in every call. Floats are in [-1, 1];
+/// integers and bools are 0 or `max_integer`.
 ir::ConstantPtr random_tensor(ir::ElementType element, std::vector<std::int64_t> dims,
                               int max_integer);
 
@@ -19,7 +19,7 @@ struct RandomRun {
   int max_integer = 1;  // 1, or 0 if 1 is an index out of range
   std::vector<ir::ConstantPtr> inputs, outputs;
 };
-/// Runs job `index` of the library. Fails like FunctionLibrary::run().
+/// Runs job `index` of the library on pseudorandom inputs. Fails like FunctionLibrary::run().
 Result<RandomRun> run_with_random_inputs(const FunctionLibrary& library, std::size_t index);
 
 }  // namespace llmc::exec

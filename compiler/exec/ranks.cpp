@@ -15,12 +15,12 @@
 namespace llmc::exec {
 namespace {
 
-/// What precedes rows in a message. Its size keeps them aligned. Without rows if status is not
-/// LLMC_OK.
+/// Header of a message with rows. Its size keeps the rows aligned. No rows follow if `status` is
+/// not LLMC_OK.
 struct alignas(64) RowsHeader {
   std::int32_t status = LLMC_OK;
   std::uint32_t count = 0;
-  std::uint64_t tokens_hash = 0;  // ranks that read other prompts notice it
+  std::uint64_t tokens_hash = 0;  // detects ranks that were given different tokens
 };
 
 std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
@@ -30,8 +30,8 @@ std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
   return hash;
 }
 
-/// Returns whether all ranks have an equal value. Each rank sends its own to the first one, which
-/// answers.
+/// Returns on all ranks whether all have equal values and `in_place` is true for all. Each rank
+/// sends its value to rank 0, which replies with the result.
 template <class Value>
 bool agree(Ranks& ranks, const Value& mine, bool in_place = true) {
   struct Message {
@@ -59,8 +59,8 @@ bool agree(Ranks& ranks, const Value& mine, bool in_place = true) {
   return fit != 0;
 }
 
-/// A session of the whole model on one of the ranks. The llmc_session* of its functions points to
-/// it.
+/// A session of the whole model on one of the ranks. The llmc_session* arguments of the functions
+/// in `api` point to it.
 struct RankSession {
   RankSession(SessionHandle own, Ranks& ranks, const ModelFacts& model, std::uint32_t chunk)
       : own(std::move(own)),
@@ -76,20 +76,21 @@ struct RankSession {
   std::optional<Error> failure = {};
   std::uint32_t selected = 0;
   std::vector<float> zeros = {};
-  std::vector<std::byte> rows = {};  // sent
-  /// The sequences of the last step, after which the last rank has sampled the next tokens of each
-  /// group and sent them: they are those of the next step if no other call comes before it.
+  std::vector<std::byte> rows = {};  // buffer for the message to send
+  /// The sequences of the last step. At its end, the last rank samples the next token of each
+  /// sequence in advance and sends it. The next step uses these tokens if no other call precedes
+  /// it.
   std::vector<std::uint32_t> ahead = {};
-  std::vector<std::vector<std::int32_t>> sampled_ahead = {};  // of each group, on the last rank
+  std::vector<std::vector<std::int32_t>> sampled_ahead = {};  // by group; only on the last rank
 
   ~RankSession() {
-    // After an exception other ranks may wait for this one.
+    // Do not communicate after an exception, because the other ranks may wait for this one.
     if (std::uncaught_exceptions() == 0) settle();
   }
   bool is_last() const { return ranks.is_last(); }
 
-  /// Receives the rows of these tokens, runs them through the shard by `run`, and sends its rows to
-  /// the next rank, or the status of a failure.
+  /// Receives the rows of these tokens, runs them through the shard by `run`, and sends the
+  /// resulting rows, or the status of a failure, to the next rank.
   template <class Run>
   llmc_status pass(std::span<const std::int32_t> tokens, const Run& run) {
     const float* in = nullptr;
@@ -139,9 +140,9 @@ struct RankSession {
     });
   }
 
-  /// A status and a token for each of some sequences.
+  /// A status, followed by one token per sequence.
   using Sampled = std::vector<std::int32_t>;
-  /// Samples on the last rank and sends the result to all.
+  /// Samples on this rank, which must be the last, and sends the result to all other ranks.
   Sampled sample_here(std::span<const std::uint32_t> sequences) {
     Sampled sampled(1 + sequences.size());
     for (std::size_t i = 0; i < sequences.size() && sampled[0] == LLMC_OK; ++i) {
@@ -161,8 +162,8 @@ struct RankSession {
     std::memcpy(sampled.data(), received.data(), received.size());
     return sampled;
   }
-  /// Calls f with each group of sequences. Groups follow each other through the ranks, so that each
-  /// rank has one.
+  /// Divides the sequences into at most one group per rank, and calls f with each group. The groups
+  /// pass through the ranks as in a pipeline, so that every rank works on one of them.
   template <class F>
   void for_each_group(std::span<const std::uint32_t> sequences, const F& f) {
     const std::size_t groups = std::min<std::size_t>(sequences.size(), ranks.count());
@@ -172,7 +173,7 @@ struct RankSession {
       f(begin, sequences.subspan(begin, end - begin));
     }
   }
-  /// Drops the tokens that were sampled ahead.
+  /// Drops the tokens that were sampled in advance.
   void settle() {
     if (!is_last()) for_each_group(ahead, [&](std::size_t, auto members) { sample(members); });
     ahead.clear();
@@ -183,7 +184,7 @@ struct RankSession {
   llmc_status step(std::span<const std::uint32_t> sequences, std::int32_t* tokens) {
     if (!std::ranges::equal(ahead, sequences)) settle();
     std::vector<Sampled> known = std::exchange(sampled_ahead, {});
-    // All are sampled before any is sampled ahead: messages keep their order.
+    // Sample for all groups before sampling in advance for any, because messages arrive in order.
     if (ahead.empty())
       for_each_group(sequences,
                      [&](std::size_t, auto members) { known.push_back(sample(members)); });
@@ -203,8 +204,8 @@ struct RankSession {
     return status;
   }
 
-  /// Returns the status of a state that this rank has loaded, or an error if those of other ranks
-  /// failed or are of other tokens.
+  /// Returns `status`, the result of loading a state on this rank, or an error if loading failed on
+  /// another rank or gave other tokens there.
   llmc_status agree_on_state(llmc_status status, const void* state, std::size_t bytes) {
     struct Loaded {
       std::uint64_t status = 0, tokens = 0, hash = 0;
@@ -239,7 +240,7 @@ RankSession& session_of(llmc_session* session) {
   return *reinterpret_cast<RankSession*>(session);
 }
 
-/// A function that every rank calls for its own shard.
+/// A session function that calls the same function of this rank's shard.
 template <auto Function>
 struct Own;
 template <class R, class... Arguments, R (*Api::*Function)(llmc_session*, Arguments...)>
@@ -264,7 +265,7 @@ void use_own(Api& api) {
 }
 
 void set_functions(Api& api) {
-  // Those that run tokens by themselves return LLMC_ERROR_SHARD.
+  // A shard's functions that run tokens without rows of the previous rank return LLMC_ERROR_SHARD.
   use_own<&Api::encode, &Api::encode_features, &Api::append_embeddings, &Api::append_embeddings_at,
           &Api::encode_image, &Api::slide, &Api::forward_hidden, &Api::forward_hidden_batch,
           &Api::device_status, &Api::device_jobs, &Api::set_sampling, &Api::set_logit_bias,

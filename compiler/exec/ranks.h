@@ -7,12 +7,12 @@
 
 #include "compiler/exec/session.h"
 
-/// Sessions of a model that is cut into shards: one process for each, all of which run the same
-/// program.
+/// Sessions of a model that is cut into shards. Each shard runs in a separate process (a rank), and
+/// all processes run the same program.
 namespace llmc::exec {
 
-/// Messages between the processes that run the shards of a model: rank r has shard r. Messages from
-/// one rank to another arrive in the order in which they were sent.
+/// Sends messages between the processes that run the shards of a model; rank r has shard r.
+/// Messages from one rank to another arrive in the order in which they were sent.
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -21,7 +21,7 @@ class Ranks {
   virtual std::uint32_t count() const = 0;
   /// Sends a copy of `bytes` and may return before they arrive.
   virtual void send(std::uint32_t to, std::span<const std::byte> bytes) = 0;
-  /// Returns the next message, aligned for floats, which is valid until the next call.
+  /// Waits for the next message and returns it, aligned for floats. Valid until the next call.
   virtual std::span<const std::byte> receive(std::uint32_t from) = 0;
 
   /// Returns when all ranks have called it.
@@ -30,19 +30,21 @@ class Ranks {
   bool is_last() const { return rank() + 1 == count(); }
 };
 
-/// Checks that the ranks have the shards of one compilation of a model in order. Fails with kUsage:
-/// on all of them, except for another number of shards. `source_hash`: BundleFacts::source_hash.
-/// Called on all ranks.
+/// Checks that the ranks have the shards of one compilation of a model in order. Call it on all
+/// ranks. Fails with kUsage on all ranks. However, a rank whose model has another number of shards
+/// than there are ranks fails at once, without informing the others. `source_hash`:
+/// BundleFacts::source_hash.
 Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_hash);
 
-/// Returns the text that the first rank gives: only it can read the standard input.
+/// Returns the `text` of rank 0 on all ranks, because only rank 0 can read standard input. Call it
+/// on all ranks.
 std::string text_of_first(Ranks& ranks, std::string text);
 
-/// Returns the session of the whole model, given this rank's session of its shard. Every rank must
-/// make the same calls: they then return the same values, except for logits and probabilities,
-/// which are those of the model on the last rank and zeros elsewhere. A rank returns from a call
-/// when its own part is done, so that ranks work on successive chunks, or on several sequences, at
-/// the same time. `ranks` must outlive the session.
+/// Returns the session of the whole model, given this rank's session of its shard. All ranks must
+/// make the same calls, which then return the same values. However, logits and probabilities are
+/// available only on the last rank; the other ranks return zeros. A rank returns from a call when
+/// its own part is done, so that ranks work on successive chunks, or on several sequences, at the
+/// same time. `ranks` must outlive the session.
 SessionHandle over_ranks(SessionHandle own, Ranks& ranks, const ModelFacts& model,
                          std::uint32_t chunk);
 

@@ -45,8 +45,8 @@ Result<std::optional<Emulator>> find_working_emulator(const driver::Toolchain& t
 class RunnerProcess {
  public:
   using Limit = std::chrono::milliseconds;
-  /// Maximum time until the hello. Long, for busy machines: an emulator usually starts in much less
-  /// than a second.
+  /// Maximum time until the hello message arrives. It is long because the machine may be busy; an
+  /// emulator usually starts in much less than a second.
   static constexpr Limit kHelloLimit{60'000};
 
   /// Starts the program and waits for its hello. Fails with kToolchain if the emulator is missing
@@ -63,7 +63,7 @@ class RunnerProcess {
 
   const runner::Hello& hello() const { return hello_; }
 
-  /// A reply without its header; the numbers are those of runner::ReplyHeader.
+  /// A reply: its data, and the numbers of its runner::ReplyHeader.
   struct Reply {
     std::uint32_t status = 0;
     std::int32_t value = 0;
@@ -80,9 +80,9 @@ class RunnerProcess {
   /// the process does not exit, or exits with an error.
   Status finish();
 
-  /// Sends a request and waits for its reply of at most `max_bytes` or for an error message. Fails
-  /// with kToolchain if the runner ends, sends an invalid reply, or does not reply within `limit`
-  /// (nullopt: no limit).
+  /// Sends a request with the concatenation of `parts`, and waits for the reply of at most
+  /// `max_bytes` or an error message. Fails with kToolchain if the runner ends, sends an invalid
+  /// reply, or does not reply within `limit` (nullopt: no limit).
   Result<Reply> request(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
                         std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 

@@ -120,7 +120,7 @@ Status Session::set_logit_bias(std::vector<llmc_logit_bias> biases) {
 Status Session::set_dry_breakers(hosted::DryBreakers breakers) {
   const llmc_dry_breakers table = breakers.table();
   LLMC_RETURN_IF_ERROR(call(&Api::set_dry_breakers, &table));
-  // moving a vector does not move its elements, to which the session points
+  // Moving the vectors does not move their elements, to which the session points.
   breakers_ = std::move(breakers);
   return ok_status();
 }

@@ -21,7 +21,7 @@ namespace llmc::exec {
 class Ranks;
 
 using Api = hosted::LibraryApi;
-/// The numbers of llmc_model that users of a session need.
+/// Numbers of llmc_model that users of a session need.
 using ModelFacts = runner::ModelFacts;
 
 struct SessionOptions {
@@ -32,29 +32,30 @@ struct SessionOptions {
   std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
   /// With LLMC_FULL_SLIDE: number of first tokens that are never removed.
   std::uint32_t keep_first = 0;
-  bool use_device = true;  // of models with regions; false: the CPU computes them
-  /// The accelerator that computes them; empty: the one that the model was compiled for.
+  bool use_device = true;  // whether an accelerator computes the model's regions, or the CPU
+  /// The accelerator that computes the regions; empty: the one that the model was compiled for.
   std::string device = {};
 };
 
-/// What an accelerator has computed.
+/// Work of an accelerator: number of jobs, and bytes of rows copied from and to the device.
 struct DeviceUse {
-  std::string name;                          // "opencl, PLATFORM: DEVICE"
-  std::uint64_t jobs = 0, copied_bytes = 0;  // of rows, from and to the device
+  std::string name;  // "opencl, PLATFORM: DEVICE"
+  std::uint64_t jobs = 0, copied_bytes = 0;
 };
 
 /// A session and the functions that operate on it: those of a loaded library, or functions that
 /// send requests to a runner process.
 struct SessionHandle {
   std::shared_ptr<void> owner;
-  const Api* api = nullptr;  // in a runner: without the functions state_… and new_sequence
+  const Api* api = nullptr;  // functions that a runner does not support are nullptr
   llmc_session* session = nullptr;
   /// The last message that the session logged, or empty.
   const std::string* message = nullptr;
   /// Why no further call can succeed: the runner has ended, or ranks differ.
   const std::optional<Error>* failure = nullptr;
   std::vector<std::uint64_t> image_bytes = {};  // sizes of the media encoder's inputs
-  /// The accelerator that computes regions, and the bytes that it has copied; empty: none.
+  /// Name of the accelerator that computes regions, and a function that returns the bytes that it
+  /// has copied; empty: no accelerator.
   std::string device = {};
   std::function<std::uint64_t()> copied_bytes = {};
   std::span<const std::byte> grammar;  // tables of the compiled-in grammar; empty in a runner
@@ -76,12 +77,12 @@ struct BeamResult {
   float score = 0;
 };
 
-/// Returns pseudorandom features in [-1, 1), the same in every call.
+/// Returns `count` pseudorandom features in [-1, 1), the same in every call.
 std::vector<float> made_up_features(std::size_t count);
 
-/// Checks the source of a model. Fails with kUsage if it is missing (empty) or of the other kind,
-/// if it is longer or shorter than the encoder allows or has an incomplete frame, or if the model
-/// is a decoder and it is not empty.
+/// Checks the source for an encoder-decoder. Fails with kUsage if it is empty or has the wrong kind
+/// (ids or features), is longer or shorter than the encoder allows, or has an incomplete frame.
+/// Also fails with kUsage if the model has no encoder and the source is not empty.
 Status check_source(const ModelFacts& model, const EncoderInput& source);
 
 /// A session of llmc.h with its own threads and arena. Most functions of llmc.h are called through
@@ -128,7 +129,7 @@ class Session {
     tokens.resize(count);
     return tokens;
   }
-  /// The same with the tokens of `draft` (llmc_step_draft). Not under an emulator.
+  /// Like step_lookup(), with the draft `draft` (llmc_step_draft). Unavailable under an emulator.
   Result<std::vector<std::int32_t>> step_draft(std::span<const std::int32_t> draft,
                                                std::span<const std::int32_t> stop_ids) {
     std::vector<std::int32_t> tokens(std::max<std::size_t>(draft.size(), 1));
@@ -142,7 +143,7 @@ class Session {
     return static_cast<std::uint32_t>(api().position(handle_.session));
   }
 
-  /// Waits until all ranks of a model in several processes are here.
+  /// Waits until all ranks have called it. Does nothing for a model in a single process.
   void wait_for_ranks() const;
   /// Encodes a source (llmc_encode, llmc_encode_features). Fails like check_source(), and with
   /// kBadInput if an id is outside the encoder's vocabulary.
@@ -153,16 +154,16 @@ class Session {
   /// vocabulary, or if the context is full and does not slide, and with kUnsupported if the model's
   /// device has failed.
   Status prefill(std::span<const std::int32_t> tokens);
-  /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model
-  /// takes none, and with kBadInput if they are not whole rows or not finite, or the context is
-  /// full.
+  /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model does
+  /// not accept embeddings. Fails with kBadInput if the number of floats is not a multiple of the
+  /// row size, if one is not finite, or if the context is full.
   Status append_embeddings(std::span<const float> rows);
-  /// Appends rows at these positions, ModelFacts's position_axes for each
-  /// (llmc_append_embeddings_at). The model must have position axes.
+  /// Appends rows of embeddings at the given positions (llmc_append_embeddings_at). `positions` has
+  /// ModelFacts::position_axes numbers per row, which must not be 0 (LLMC_CHECK).
   Status append_embeddings_at(std::span<const float> rows, std::span<const std::int32_t> positions);
-  /// Computes the rows of images (llmc_encode_image). `inputs`: the data of BundleFacts's
-  /// image_inputs. Fails with kUnsupported if the model has no media encoder, and with kBadInput if
-  /// an input has another size or an index in it is out of range.
+  /// Computes the rows of an image or a sound (llmc_encode_image). `inputs`: the data of
+  /// BundleFacts::image_inputs. Fails with kUnsupported if the model has no media encoder, and with
+  /// kBadInput if an input has another size or an index in it is out of range.
   Result<std::vector<float>> encode_image(std::span<const std::span<const std::byte>> inputs);
   /// Returns the logits after the last token; empty if no token was run. Valid until the next call.
   Result<std::span<const float>> logits() { return rows(api().logits(handle_.session), 1); }
@@ -210,7 +211,7 @@ class Session {
   const std::filesystem::path path_;  // the path that the user passed, for messages
   const SessionHandle handle_;
   // The session keeps pointers to these members.
-  std::vector<std::vector<llmc_logit_bias>> biases_;  // all that differ: forks may use earlier ones
+  std::vector<std::vector<llmc_logit_bias>> biases_;  // all lists so far: forks may use old ones
   hosted::DryBreakers breakers_;
   struct Grammar;
   std::shared_ptr<Grammar> grammar_;

@@ -37,8 +37,8 @@ constexpr std::optional<T> checked_round_up(T value, T unit) {
   return *sum / unit * unit;
 }
 
-/// Returns the product of `dims`; 1 if it is empty. Returns nullopt if a dim is negative or the
-/// product does not fit.
+/// Returns the product of `dims`; 1 if `dims` is empty. Returns nullopt if a dim is negative or the
+/// product does not fit the type.
 constexpr std::optional<std::int64_t> checked_product(std::span<const std::int64_t> dims) {
   std::int64_t count = 1;
   bool empty = false;

@@ -26,8 +26,9 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
 
 namespace {
 
-/// Indents further lines of a message, such as the output of a compiler, so that none of them looks
-/// like a message of llmc itself. Truncates it after `max_bytes` bytes.
+/// Escapes a message line by line and truncates each line after `max_bytes` bytes. Keeps only line
+/// breaks that are followed by two blanks, as in quoted compiler output, and escapes the others, so
+/// that no line looks like a message of llmc itself.
 std::string message_lines(std::string_view message, std::size_t max_bytes) {
   constexpr std::string_view kBreak = "\n  ";
   std::string out;

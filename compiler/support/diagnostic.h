@@ -46,9 +46,9 @@ inline int exit_code(ErrorKind kind) {
 /// second line "hint: …". Control characters and invalid UTF-8 in untrusted names are escaped.
 std::string format(const Diagnostic& diagnostic);
 
-/// Returns text from a model in a form that is safe for a terminal and fits on one line: control
-/// characters and invalid UTF-8 become \xNN, and an ellipsis replaces the text after `max_bytes`
-/// bytes.
+/// Returns text from a model in a form that is safe for a terminal and fits on one line. Control
+/// characters, characters that rearrange text (printable_utf8_length()) and invalid UTF-8 become
+/// \xNN. An ellipsis replaces the text after `max_bytes` bytes.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
 }  // namespace llmc

@@ -30,7 +30,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   std::string_view best;
   if (word.size() > 80) return best;
-  std::size_t least = 3;  // words with this distance or more do not match
+  std::size_t least = 3;  // smallest distance so far; words with 3 or more edits do not match
   for (const std::string_view name : known) {
     const std::size_t distance = edit_distance(word, name);
     if (distance < least) least = distance, best = name;

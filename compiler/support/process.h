@@ -37,8 +37,8 @@ struct Streams {
 /// kill_running_commands() also kills the group.
 class RunningGroup {
  public:
-  /// Starts the guard. If it cannot be started because there is no /bin/sh, the command gets a
-  /// group without a guard, which survives a SIGKILL of this process.
+  /// Starts the guard. If it cannot be started, for example because there is no /bin/sh, the
+  /// command gets a group without a guard, which survives a SIGKILL of this process.
   RunningGroup();
   RunningGroup(const RunningGroup&) = delete;
   RunningGroup& operator=(const RunningGroup&) = delete;
@@ -64,8 +64,8 @@ class RunningGroup {
 int spawn(const std::vector<std::string>& argv, const std::filesystem::path& working_directory,
           const Streams& streams, RunningGroup& group, pid_t& pid);
 
-/// Returns the kToolchain error for `program`, which could not be started because of
-/// `error_number`, an errno.
+/// Returns the kToolchain error for `program`, which could not be started. `error_number`: an
+/// errno.
 Diagnostic start_error(const std::string& program, int error_number);
 
 }  // namespace llmc

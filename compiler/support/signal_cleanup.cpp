@@ -16,8 +16,8 @@
 namespace llmc {
 namespace {
 
-/// State of a slot that the signal handler reads. It changes from free to filling, active and free
-/// again.
+/// State of a slot that the signal handler reads. It changes from free to filling and active. The
+/// owner makes an active slot free again; the signal handler makes it removing.
 enum SlotState { kFree, kFilling, kActive, kRemoving };
 struct Slot {
   std::atomic<int> state{kFree};
@@ -29,8 +29,8 @@ std::array<Slot, 16> slots;
 std::atomic<bool> ending{false};  // the handler has begun
 std::atomic<int> delaying{0};     // number of DelayedSignals
 
-/// The longest time that the handler waits for other threads, or for files that a dying process
-/// still creates, in steps of a millisecond.
+/// Maximum time in milliseconds for each wait of the handler: for other threads, or for files that
+/// a dying process still creates.
 constexpr int kMaxWaitMs = 2000;
 
 /// Calls `done` until it returns true, for at most kMaxWaitMs.
@@ -97,11 +97,11 @@ void on_signal(int number) {
     // Other threads and dying commands may still create files.
     wait_for([&] { return remove_tree(slots[i].path); });
   }
-  // Folders may share a parent, which is empty only after all of them are removed. The slot that
-  // created it is the first of them, so go from the last slot to the first.
+  // Folders may share a parent, which is empty only after all of them are removed. The first slot
+  // among them created the parent, so go from the last slot to the first.
   for (std::size_t i = slots.size(); i-- > 0;)
     if (removed[i]) remove_made_parents(slots[i]);
-  for (const int caught : kCaught) ::signal(caught, SIG_DFL);  // whichever comes first now ends it
+  for (const int caught : kCaught) ::signal(caught, SIG_DFL);  // the next signal ends the process
   ::raise(number);
 }
 

@@ -15,8 +15,8 @@ inline double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-/// Returns the percentile at fraction `part` (0 to 1) of an unsorted list, by nearest rank.
-/// Requires at least one value.
+/// Returns the percentile at fraction `part` (0 to 1) of an unsorted list, by the nearest-rank
+/// method. Requires at least one value.
 inline double percentile(std::vector<double> values, double part) {
   std::ranges::sort(values);
   const auto rank = static_cast<std::size_t>(std::ceil(part * static_cast<double>(values.size())));

@@ -20,8 +20,8 @@ Diagnostic lost_exit_code(const std::string& program, int error_number) {
                  "SIGCHLD may be ignored in this process");
 }
 
-/// Reads available data; closes the pipe at the end of the data. Data beyond the limit is read and
-/// dropped, because the command would block on a full pipe.
+/// Appends available data to `text`; closes the pipe at the end of the data. Data beyond `limit`
+/// bytes is read and dropped, because the command would block on a full pipe.
 void drain(Pipe& pipe, std::string& text, std::size_t limit) {
   char buffer[65536];
   const ssize_t got = ::read(pipe.read, buffer, sizeof buffer);

@@ -15,8 +15,7 @@ namespace {
 
 using Bindings = std::map<std::string, std::int64_t>;
 
-/// Maximum number of elements of a generated input, so that a typing error does not exhaust the
-/// memory.
+/// Maximum size in bytes of a generated input, so that a typing error does not exhaust the memory.
 constexpr std::int64_t kMaxElements = 1 << 28;
 
 Diagnostic usage(std::string message) {

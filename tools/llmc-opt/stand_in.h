@@ -8,8 +8,9 @@
 
 namespace llmc::opt {
 
-/// Returns a constant of zeros that is printed as `mapped "name"`. It needs no memory until it is
-/// read. With it, the dumped graph of a model can be processed without the model's weights.
+/// Returns a constant of zeros that is printed as `mapped "name"`; nullptr if it is too large. It
+/// allocates address space but no memory. With it, the dumped graph of a model can be processed
+/// without the model's weights.
 ir::ConstantPtr zeros_for_mapped(ir::ElementType element, const std::vector<std::int64_t>& dims,
                                  const std::string& name);
 

@@ -10,7 +10,7 @@
 namespace llmc::cli {
 namespace {
 
-/// "x f32[128, 192], attended_codes u8[128, 320]"
+/// Returns the rows with their types: "x f32[128, 192], attended_codes u8[128, 320]".
 std::string shapes_text(const Json& rows) {
   std::string text;
   for (const Json& row : rows)

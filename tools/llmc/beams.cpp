@@ -20,14 +20,16 @@ double seconds_after(BeamClock::time_point start) {
   return std::chrono::duration<double>(BeamClock::now() - start).count();
 }
 
-/// Limits the number of tokens to those that fit after the prompt. The last one is not run.
+/// Returns the maximum number of tokens: -n, limited to those that fit after the prompt. The last
+/// token needs no room, because it is not run.
 std::uint32_t tokens_of(const RunCommand& command, const exec::ModelFacts& model,
                         std::uint32_t position) {
   const std::uint32_t room = model.ctx - position + 1;
   return command.count < 0 ? room : std::min(static_cast<std::uint32_t>(command.count), room);
 }
 
-/// Runs a search to its end and returns the texts that it found, best first.
+/// Runs a search to its end and returns the texts that it found, best first. Calls `after_first`
+/// after the first step.
 Result<std::vector<BeamText>> run_search(exec::Session& session, const llmc_beam_options& options,
                                          const std::function<Status()>& after_first) {
   std::vector<std::uint64_t> memory(llmc_beams_bytes(&options) / sizeof(std::uint64_t));

@@ -10,8 +10,8 @@
 namespace llmc::cli {
 namespace {
 
-/// kUsage for an option that does not apply to functions. Compilation options for decoders are
-/// handled by note_without_effect.
+/// Fails with kUsage for an option that does not apply to functions. Compilation options for
+/// decoders are accepted here; note_without_effect() warns about them.
 Status check_function_options(const CLI::App& app, const ModelOptions& model) {
   constexpr std::string_view kTaken[] = {
       "MODEL",      "--target",   "--opt-level",   "--cc",      "--cflag",      "--sysroot",

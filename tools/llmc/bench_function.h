@@ -16,9 +16,9 @@ struct FunctionBench {
   std::vector<std::uint32_t> threads = {};  // empty: the default of bench::FunctionBenchOptions
 };
 
-/// `llmc bench` of a graph that is compiled as a function: measures the time of a run and returns
-/// the exit code. Fails with kUsage for options that select tests of decoders. Warns about options
-/// for the compilation of decoders.
+/// Implements `llmc bench` for a graph that is compiled as a function: measures the time of a run
+/// and returns the exit code. Fails with kUsage for options that select tests of decoders. Warns
+/// about options for the compilation of decoders.
 Result<int> bench_function(const CLI::App& app, const ModelOptions& model,
                            const exec::NativeOptions& native, driver::Source source,
                            const FunctionBench& options, const Globals& globals);

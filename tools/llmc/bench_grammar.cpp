@@ -13,7 +13,7 @@
 namespace llmc::cli {
 namespace {
 
-/// The end of the text before step `index`.
+/// Returns the end of the text before step `index`, counted over all texts.
 std::string before(const bench::GrammarBenchReport& report, const hosted::Tokenizer& tokenizer,
                    std::size_t index) {
   constexpr std::size_t kEnd = 40;

@@ -10,8 +10,8 @@ struct GrammarBench {
   TableFormat format = TableFormat::kText;
 };
 
-/// `llmc bench --grammar`: prints the cost of a grammar per generation step and the slowest steps.
-/// Returns the exit code.
+/// Implements `llmc bench --grammar`: prints the cost of a grammar per generation step and the
+/// slowest steps. Returns the exit code.
 Result<int> bench_grammar(const GrammarOptions& grammar, const ModelOptions& model,
                           const GrammarBench& options, const Globals& globals);
 

@@ -31,7 +31,8 @@ Result<bench::KernelBenchOptions> bench_options(const KernelOptions& options,
   return result;
 }
 
-/// Speed-up over a lower `level` with the same format and threads; 0 if that was not run.
+/// Returns the speed-up over the lower `level` with the same format and threads; 0 if that level
+/// was not run.
 double ratio(const bench::KernelBenchReport& report, const bench::KernelTimes& times,
              std::uint32_t level) {
   const bench::KernelTimes* const other = report.find(times.format, times.threads, level);

@@ -16,7 +16,7 @@ struct KernelOptions {
   bool count = false;
   std::string plugin;
 };
-/// Adds --kernel and its own options.
+/// Adds --kernel and the options that only apply to it.
 void add_kernel_options(CLI::App& app, KernelOptions& options);
 
 /// Adds --count and --plugin, for kernels under an emulator.

@@ -38,7 +38,7 @@ std::string test_name(const BenchResult& r) {
   return r.depth == 0 ? name : fmt::format("{} @ d{}", name, r.depth);
 }
 
-/// What a test uses of a resource per second, and the machine's limit; 0: unknown.
+/// Amount of a resource that a test uses per second, and the machine's limit; 0: unknown.
 struct Rate {
   double reached = 0, limit = 0;
 
@@ -48,7 +48,7 @@ struct Rate {
 /// Returns the rate of multiply-adds with weights.
 Rate mac_rate(const BenchResult& r, const bench::BenchReport& report, const MachineLimits& limits) {
   if (r.uncached) return {};
-  // The time at the limit is the sum over formats at the peak of each.
+  // The minimum time is the sum over the formats, each at its peak rate.
   double macs = 0, least_seconds = 0;
   const auto peaks = limits.macs.find(r.threads);
   for (const plan::Products& p : report.products) {
@@ -63,7 +63,7 @@ Rate mac_rate(const BenchResult& r, const bench::BenchReport& report, const Mach
 }
 
 /// Returns the rate of bytes that a generation test reads. A step reads the weights once for all
-/// sequences, and the cache of each of them.
+/// sequences, and the cache of each sequence.
 Rate read_rate(const BenchResult& r, const bench::BenchReport& report,
                const MachineLimits& limits) {
   if (r.uncached) return {};
@@ -74,14 +74,15 @@ Rate read_rate(const BenchResult& r, const bench::BenchReport& report,
           .limit = limit != limits.read_bytes.end() ? limit->second : 0};
 }
 
-/// The rate in the resource that bounds a test.
+/// The rate of the resource that bounds a test.
 struct Bound {
   Rate rate;
   bool arithmetic;  // multiply-adds, else bytes
 };
 
-/// Arithmetic bounds prompts, memory the generation of one sequence; that of several is bounded by
-/// the one that is nearer its limit.
+/// Returns the bound of a test. Prompts are bounded by arithmetic, and the generation of one
+/// sequence by memory. The generation of several sequences is bounded by the resource that is
+/// nearer to its limit.
 Bound bound_of(const BenchResult& r, const bench::BenchReport& report,
                const MachineLimits& limits) {
   const Rate macs = mac_rate(r, report, limits);
@@ -136,7 +137,8 @@ Json steps_json(const bench::StepTimes& steps) {
               {"seconds", steps.seconds}};
 }
 
-/// Arithmetic and memory have separate columns in CSV, where a column has one unit.
+/// Returns the table of speeds. In CSV, arithmetic and memory have separate columns, because a
+/// column has one unit.
 Table speed_table(const BenchTables& t, TableFormat format) {
   const bool csv = format == TableFormat::kCsv;
   std::vector<Column> columns{{"test", Column::Align::kLeft},
@@ -171,7 +173,7 @@ Table speed_table(const BenchTables& t, TableFormat format) {
   return table;
 }
 
-/// Adds a row for each part, with numbers only.
+/// Returns a CSV table of numbers with a row for each part of each test.
 Table parts_csv(const BenchTables& t) {
   Table table(TableFormat::kCsv,
               {{"test"}, {"threads"}, {"part"}, {"ms"}, {"share %"}, {"GMAC/s"}, {"GB/s"}});
@@ -225,7 +227,7 @@ Table parts_table(const BenchTables& t, TableFormat format) {
   return table;
 }
 
-/// Empty if no test generated tokens.
+/// Returns the table of times per step; empty if no test generated tokens.
 std::string steps_table(const BenchTables& t, TableFormat format) {
   Table table(format, {{"ms per step", Column::Align::kLeft, 0, {}, "test"},
                        {"threads"},

@@ -30,7 +30,7 @@ struct BenchTables {
 
   Json json() const;
   std::string text(TableFormat format) const;
-  /// Explanation of the tables.
+  /// Returns an explanation of the tables.
   std::string explanation() const;
 };
 

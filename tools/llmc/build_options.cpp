@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t kMaxStages = 1024;
 
-/// Returns all shards of a model; of one, the whole model.
+/// Returns `count` shards of a model; for a count of 1, the whole model.
 std::vector<plan::ShardOption> shards(std::uint32_t count, bool by_memory) {
   std::vector<plan::ShardOption> all(count);
   for (std::uint32_t index = 0; count > 1 && index < count; ++index)
@@ -78,7 +78,7 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
                        "give the memory of one machine, such as --max-ram 2G");
   compile.max_ram = 0;
   compile.calibration.reset();  // sizes do not depend on it
-  // The same cuts for all targets.
+  // Returns whether all shards fit for all targets, which are cut at the same layers.
   const auto fit = [&](const std::vector<plan::ShardOption>& stages) -> Result<bool> {
     for (const plan::ShardOption& stage : stages) {
       compile.shard = stage;
@@ -90,7 +90,7 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
     return true;
   };
   for (std::uint32_t count = 1; count <= kMaxStages; ++count) {
-    for (const bool by_memory : {false, true}) {  // the faster cuts, if they fit
+    for (const bool by_memory : {false, true}) {  // prefer the faster cuts
       if (count == 1 && by_memory) continue;
       std::vector<plan::ShardOption> stages = shards(count, by_memory);
       const auto enough = fit(stages);

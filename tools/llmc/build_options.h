@@ -25,10 +25,10 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 /// Returns the options for the driver. Reads the grammar and the system prompt.
 Result<driver::CompileOptions> driver_options(const BuildOptions& options);
 
-/// Returns the shards that --stages asks for, or the whole model. With "auto" they are the smallest
-/// number with which weights and arena of each fit `max_ram` bytes for each target. Fails with
-/// kUsage for another text and for a function, and with kOverBudget if one layer alone does not
-/// fit.
+/// Returns the shards that --stages requests; without it, the whole model. With "auto", returns the
+/// smallest number of shards for which weights and arena of each shard fit into `max_ram` bytes for
+/// each target. Fails with kUsage for an invalid value, for a function, and for "auto" without
+/// `max_ram`. Fails with kOverBudget if no cut fits.
 Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
                                                  driver::CompileOptions compile,
                                                  const driver::Source& source,
@@ -40,11 +40,11 @@ Result<std::vector<plan::ShardOption>> stages_of(const BuildOptions& options,
 Result<driver::Source> import_source(const BuildOptions& options, driver::CompileOptions& compile,
                                      const Globals& globals, Progress& line);
 
-/// Prints the plan's warnings, and notes if the context is the default since the model names none,
-/// and if --quant was given but weights keep the model's codes.
+/// Prints the plan's warnings, and notes: if the context is the default because the model's files
+/// do not state one, if there is no tokenizer, and about effects of --quant and --requantize.
 void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals);
 
-/// Prints `list` as JSON: the object itself for a single target, an array for several.
+/// Prints `list`, one object per target, as JSON: an object for a single target, else an array.
 void print_targets(const Json& list);
 
 }  // namespace llmc::cli

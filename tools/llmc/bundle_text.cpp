@@ -9,7 +9,7 @@
 namespace llmc::cli {
 namespace {
 
-/// A line of "name value" pairs; pairs without a value are omitted.
+/// Returns a line of "name value" pairs. Pairs without a value are omitted.
 std::string fact_line(std::string_view what,
                       std::initializer_list<std::pair<std::string_view, std::string>> facts) {
   std::string text = fmt::format("{:<11} ", what);
@@ -22,7 +22,7 @@ std::string fact_line(std::string_view what,
   return text + "\n";
 }
 
-/// A number or string of a JSON object as text; empty if there is none.
+/// Returns a member of a JSON object as text; empty if it is missing or null.
 std::string fact(const Json& object, const char* name) {
   const auto it = object.find(name);
   if (it == object.end() || it->is_null()) return {};

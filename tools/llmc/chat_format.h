@@ -11,8 +11,8 @@
 /// The chat template of a model, for `chat` and `run --chat`.
 namespace llmc::cli {
 
-/// Creates the format of `description`. Fails with kUnsupported and `hint` if its template cannot
-/// be used; `model`: the file in messages.
+/// Creates the format of `description`. Fails with kUnsupported and `hint` if its template is not
+/// supported. `model`: the file name in messages.
 Result<hosted::ChatFormat> chat_format(hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, const std::string& model,
                                        const std::string& hint);
@@ -31,8 +31,8 @@ Result<CompiledPrompt> compiled_prompt(const exec::NativeModel& native);
 /// Returns the value of "stopped" in JSON.
 const char* stop_name(hosted::Stopped why);
 
-/// Adds --stop to `run` and `chat`. `names`: its names, including llama.cpp's. An empty text or
-/// invalid UTF-8 is a usage error.
+/// Adds --stop to `run` and `chat`. `names`: its names, including those of llama.cpp. An empty text
+/// or invalid UTF-8 is a usage error.
 void add_stop_texts(CLI::App& app, const std::string& names, std::vector<std::string>& texts);
 
 }  // namespace llmc::cli

@@ -34,7 +34,7 @@ constexpr const char* kHelp =
     "\"\"\".\n"
     "Write // for a message that starts with /. Ctrl-C stops an answer.\n";
 
-/// "/save  name " -> "save", "name"
+/// Splits a command line into command and text: "/save  name " gives "save" and "name".
 std::pair<std::string, std::string> split_command(const std::string& line) {
   const std::size_t end = std::min(line.find_first_of(" \t"), line.size());
   const std::size_t begin = std::min(line.find_first_not_of(" \t", end), line.size());
@@ -69,7 +69,7 @@ void ChatLoop::print_note(const std::string& text) const {
 
 std::string ChatLoop::prompt(bool first) const {
   const std::string sign = first ? ">" : ".";
-  // The blank is last: libedit omits an escape sequence at the end of a prompt.
+  // The blank comes last, because libedit omits an escape sequence at the end of a prompt.
   return (colour_ ? "\x1b[1;32m" + sign + "\x1b[0m" : sign) + " ";
 }
 
@@ -84,8 +84,8 @@ void ChatLoop::greet() const {
 int ChatLoop::run() {
   greet();
   std::string message;
-  // Stop if standard output fails, for example because the disk is full; main() reports it. If the
-  // reader closed the pipe, flush_stdout ends the process.
+  // Stop if standard output fails, for example because the disk is full; run_program() reports it.
+  // If the reader closed the pipe, finish_stdout() ends the process.
   while (finish_stdout() && read_message(message) && say(message) == Next::kGoOn) continue;
   return code_;
 }
@@ -172,7 +172,7 @@ ChatLoop::Next ChatLoop::say(const std::string& message) {
     return answer();
   }
   if (!format_.has_template() && !messages.empty() && messages.back().ending.empty()) {
-    // Separate words.
+    // Separate the words of both texts with a blank.
     const std::string& before = messages.back().content;
     const bool apart =
         before.empty() || std::string_view(" \n\t").find(before.back()) != std::string_view::npos;
@@ -208,7 +208,7 @@ ChatLoop::Next ChatLoop::answer() {
   const auto result = conversation_.answer(options);
   if (interrupts_ != nullptr) interrupts_->take();
   if (!globals_.json && result) print("\n");
-  std::fflush(stdout);  // before notes, if both streams go to the same place
+  std::fflush(stdout);  // keep the order with notes if both streams have the same destination
   if (!result || !result->begun) {
     if (before > 0 && conversation_.messages().back().role == "user") conversation_.drop_last();
     if (!result) return failed(result.failure());
@@ -220,7 +220,7 @@ ChatLoop::Next ChatLoop::answer() {
 }
 
 std::string ChatLoop::full_hint(bool taken_back) const {
-  // If nothing else can be dropped, the message itself is too long.
+  // If no earlier message can be dropped, the message itself is too long.
   const bool alone = std::ranges::all_of(
       conversation_.messages(), [](const auto& message) { return message.role == "system"; });
   if (taken_back && (alone || settings_.forgets_oldest))
@@ -358,7 +358,7 @@ ChatLoop::Next ChatLoop::load(const std::string& path) {
   return Next::kGoOn;
 }
 
-/// Loads a saved cache, which only saves time: without it the next answer prefills the tokens.
+/// Loads a saved cache. This only saves time: without it, the next answer prefills the tokens.
 void ChatLoop::load_cache(const std::string& text, const std::string& path) {
   const std::filesystem::path name =
       std::filesystem::path(hosted::Conversation::cache_name(text)).filename();

@@ -13,7 +13,7 @@ namespace llmc::cli {
 struct ChatSettings {
   std::string model;  // path given by the user
   std::string target;
-  std::string no_template;  // reason why there is none, for the greeting; or empty
+  std::string no_template;  // why there is no chat template, for the greeting; or empty
   std::size_t max_tokens = 0;
   std::vector<std::string> stop_texts;
   bool forgets_oldest = false;  // see hosted::AnswerOptions
@@ -23,8 +23,8 @@ struct ChatSettings {
 /// Reads messages, prints answers and executes /commands until the input ends.
 class ChatLoop {
  public:
-  /// `interrupts`: those of a terminal; nullptr: the input is a script, for which no prompts are
-  /// printed and which ends at the first error.
+  /// All arguments except `settings` must outlive the loop. `interrupts` is nullptr if the input is
+  /// a script and not a terminal: then no prompts are printed, and the first error ends the loop.
   ChatLoop(ChatSettings settings, const Globals& globals, hosted::Conversation& conversation,
            const hosted::ChatFormat& format, NativeSequence& sequence, LineReader& lines,
            Interrupts* interrupts);
@@ -42,15 +42,15 @@ class ChatLoop {
   };
 
   void greet() const;
-  /// Reads the lines of one message: a line continues after `\` at its end, and between two """.
-  /// Returns false at the end of the input.
+  /// Reads the lines of one message. A message continues on the next line after a `\` at the end of
+  /// a line, and between two """. Returns false at the end of the input.
   bool read_message(std::string& message);
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);
   Next answer();
   Next failed(const hosted::Failure& failure, const std::string& hint = {});
   Next problem(const Error& error);
-  /// `passes`: those of the answer.
+  /// Prints notes about an answer. `passes`: the passes of the answer.
   void report(const hosted::Answer& answer, const LookupPasses& passes);
   std::string why(const hosted::Answer& answer) const;
   std::string full_hint(bool taken_back) const;

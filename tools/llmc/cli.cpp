@@ -26,7 +26,8 @@ std::int64_t now_ns() {
 
 constexpr std::int64_t kRedrawNs = 80'000'000, kLogNs = 60'000'000'000;
 
-/// PREFIX/share/doc/llmc, where PREFIX/bin/llmc is this program, if it has pages; else empty.
+/// Returns PREFIX/share/doc/llmc/, where PREFIX/bin/llmc is this program; empty if it contains no
+/// pages.
 std::string find_docs() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -53,7 +54,7 @@ int fail(const Error& error) {
   const std::vector<Diagnostic>& all = error.diagnostics();
   for (std::size_t i = 0; i < all.size(); ++i) {
     Diagnostic d = all[i];
-    // Equal hints of consecutive errors are printed once, with the last.
+    // A hint that several errors share is printed once, with the last of them.
     for (std::size_t k = i + 1; k < all.size(); ++k)
       if (all[k].hint == d.hint) d.hint.clear();
     d.hint = with_docs_folder(std::move(d.hint));
@@ -131,7 +132,7 @@ std::function<void(const Diagnostic&)> warn_once(const Globals& globals) {
     LLMC_CHECK(text.starts_with(kError));
     text.replace(0, kError.size(), "llmc: warning: ");
     if (!shown->insert(text).second) return;
-    if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");  // over a progress line
+    if (stderr_is_terminal()) text.insert(0, "\r\x1b[K");  // overwrites a progress line
     note(globals, text);
   };
 }

@@ -20,11 +20,11 @@ struct Globals {
   bool json = false;             // machine-readable results
   bool quiet = false;            // no progress, no notes
   int verbose = 0;               // -v: notes on what is done, -vv: times of every pass
-  exec::Ranks* ranks = nullptr;  // of llmc-mpi-run
+  exec::Ranks* ranks = nullptr;  // processes of llmc-mpi-run; nullptr: llmc
 };
 
 /// Adds a command's options to `app` and returns the action to run after parsing. The action
-/// returns the exit code, or the error that main() prints by fail().
+/// returns the exit code, or an error, which run_program() prints with fail().
 using Action = std::function<Result<int>()>;
 using Command = Action (*)(CLI::App& app, const Globals& globals);
 
@@ -49,10 +49,10 @@ std::string with_docs_folder(std::string text);
 
 /// Writes a line to stderr. A failure has no effect: there is nowhere to report it.
 void print_error_line(std::string_view text);
-/// Prints every diagnostic on stderr and returns the exit code of the first.
+/// Prints every diagnostic to stderr and returns the exit code of the first.
 int fail(const Error& error);
 
-/// Writes to stdout. finish_stdout() tells whether this failed.
+/// Writes to stdout. finish_stdout() returns whether this succeeded.
 void print(std::string_view text);
 /// Writes text of a model or a file to stdout; removes control characters if stdout is a terminal.
 void print_text(std::string_view text);
@@ -65,7 +65,7 @@ void flush_stdout();
 /// written.
 bool finish_stdout();
 
-/// Prints a line with details of a result on stderr, unless --quiet is given.
+/// Prints a line with details of a result to stderr, unless --quiet is given.
 void note(const Globals& globals, std::string_view text);
 /// Prints a note about an option without effect, or about a choice of llmc, with the prefix
 /// "llmc: note: ".
@@ -90,8 +90,9 @@ inline std::string not_empty(const std::string& path) {
 /// Returns whether stderr is a terminal.
 bool stderr_is_terminal();
 
-/// A progress line on stderr, redrawn in place and removed at the end; if stderr is not a terminal,
-/// lines at least a minute apart, the first a minute after the phase began. Not shown with --quiet.
+/// A progress line on stderr, redrawn in place and removed at the end. If stderr is not a terminal,
+/// prints lines at least a minute apart instead, the first a minute after the phase began. Prints
+/// nothing with --quiet.
 class Progress {
  public:
   explicit Progress(const Globals& globals);

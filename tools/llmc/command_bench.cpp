@@ -35,7 +35,7 @@ struct BenchCommand {
   FunctionOptions function;
 };
 
-/// kUsage for kernel options without --kernel and for model options with it.
+/// Fails with kUsage for kernel options without --kernel, and for model options with it.
 Status check_options(const CLI::App& app, bool kernel) {
   constexpr std::string_view kForKernels[] = {"--kernel", "--format", "--shape", "--count",
                                               "--plugin"};
@@ -87,7 +87,7 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
     return usage_error("-p 0 and -n 0 leave nothing to measure", "give at least one of them");
   LLMC_TRY(options.depths, parse_token_counts(command.depths, "--n-depth", plan::kMaxContext));
   LLMC_TRY(options.parallel, parse_counts(command.parallel, "--n-parallel", plan::kMaxBatch, 1));
-  // A model compiled now gets a sufficient context; that of a bundle is fixed.
+  // A model that is compiled now gets a sufficient context. The context of a bundle is fixed.
   driver::CompileOptions& compile = options.native.compile;
   const std::uint32_t max = std::ranges::max(options.parallel);
   compile.sequences = std::max(compile.sequences, max);

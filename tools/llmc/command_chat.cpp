@@ -25,7 +25,7 @@ struct ChatCommand {
   LookupOptions lookup;
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  std::int32_t count = -1;  // -1, -2: no limit, see add_predict
+  std::int32_t count = -1;  // -1, -2: no limit, see add_predict()
   std::string config;
   std::string prompt;
   CLI::Option* prompt_option = nullptr;
@@ -37,7 +37,8 @@ struct ChatCommand {
   bool forgets_oldest = false;
 };
 
-/// `why`: the reason why texts are continued without a template; empty if there is one.
+/// Returns the format of the conversation. Sets `why` to the reason why there is no template, so
+/// that texts are continued; leaves it empty if there is one.
 Result<hosted::ChatFormat> make_format(const ChatCommand& command,
                                        hosted::ChatDescription description,
                                        const hosted::Tokenizer& tokenizer, std::string& why) {

@@ -23,13 +23,13 @@ struct CompareCommand {
   std::string formats = "f32,f16,q8,q4m";
   std::vector<std::string> caches;
   std::uint32_t threads = 0, steps = 64;
-  std::vector<std::string> peers;  // files
-  std::string svg;                 // file; empty: none
+  std::vector<std::string> peers;  // paths of files
+  std::string svg;                 // path of the chart's file; empty: no chart
   TableFormat format = TableFormat::kText;
 };
 
-/// "f32,K=int8,V=fp8" -> "f32", "K=int8,V=fp8": adjacent formats of keys and values are one format
-/// of the cache.
+/// Splits a list of cache formats: "f32,K=int8,V=fp8" gives "f32" and "K=int8,V=fp8". Adjacent
+/// formats of keys and of values form one cache format.
 std::vector<std::string> split_caches(const std::string& list) {
   const auto is_half = [](const std::string& text) {
     return text.size() > 1 && text[1] == '=' && text.find(',') == text.npos;
@@ -47,7 +47,7 @@ std::vector<std::string> split_caches(const std::string& list) {
   return caches;
 }
 
-/// Every combination of a weight format and a cache format, without duplicates.
+/// Returns every combination of a weight format and a cache format, without duplicates.
 Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   std::vector<KvFormats> caches;
   for (const std::string& list : command.caches) {
@@ -83,7 +83,8 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   return modes;
 }
 
-/// Checks options before anything is compiled: --svg needs a place, and something to draw.
+/// Checks --svg before anything is compiled: the file must be writable, and a mode must differ from
+/// the base.
 Status check_svg(const CompareCommand& command, const std::vector<evaluate::Mode>& modes) {
   if (command.svg.empty()) return ok_status();
   LLMC_RETURN_IF_ERROR(check_output_file("--svg", command.svg));
@@ -115,7 +116,7 @@ Status check_tokens(const CompareCommand& command, Peers peers, std::uint64_t pr
   return ok_status();
 }
 
-/// Returns the last part of a model's path.
+/// Returns the last component of a model's path.
 std::string model_name(const std::string& path) {
   const std::filesystem::path model = std::filesystem::path(path).lexically_normal();
   return (model.has_filename() ? model : model.parent_path()).filename().string();
@@ -146,7 +147,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
   const bool json = globals.json || command.format == TableFormat::kJson;
   Progress line(globals);
   const Table table = compare_table(command.format, modes, peers);
-  // Print each row when it is complete: later ones may take long or fail.
+  // Print each row when it is complete, because later rows may take long or fail.
   const auto row_done = [&](const evaluate::Comparison& so_far) -> Status {
     line.clear();
     LLMC_RETURN_IF_ERROR(check_tokens(command, peers, so_far.rows.front().quality.predicted));

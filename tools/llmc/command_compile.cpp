@@ -53,7 +53,7 @@ Status check_dump(const IrDump* dump) {
                       "--dump-ir needs a writable folder");
 }
 
-/// A target and the folder of its bundle.
+/// The targets, their names, and the folder of the bundle of each.
 struct Outputs {
   std::vector<ChosenTarget> chosen;
   std::vector<std::string> targets;
@@ -85,7 +85,8 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   return outputs;
 }
 
-/// kUsage if a folder that will hold shards is a bundle, or holds more shards than it will have.
+/// Fails with kUsage if a folder for shards is a bundle, or already contains more than `stages`
+/// shards.
 Status check_stage_folders(std::span<const std::filesystem::path> folders, std::uint32_t stages) {
   for (const std::filesystem::path& folder : folders) {
     std::error_code ignored;
@@ -163,7 +164,7 @@ Result<int> compile(const CompileCommand& command, const Globals& globals) {
   LLMC_TRY(const auto stages,
            stages_of(command, options, source, outputs.targets, options.max_ram, line));
   const auto count = static_cast<std::uint32_t>(stages.size());
-  if (command.stages == "auto") options.max_ram = 0;  // kept, with the weights
+  if (command.stages == "auto") options.max_ram = 0;  // already checked
   if (command.stages == "auto" && count == 1)
     remark(globals, "one machine has room for the model: it is not cut into shards");
   if (count > 1) LLMC_RETURN_IF_ERROR(check_stage_folders(outputs.folders, count));

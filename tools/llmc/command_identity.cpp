@@ -27,10 +27,10 @@ struct IdentityCommand {
   TableFormat format = TableFormat::kText;
 };
 
-using Emulators = std::map<std::string, std::string>;  // target -> command
+using Emulators = std::map<std::string, std::string>;  // commands by target
 
-/// The requested targets; by default all that can be run, with a note on the others. It is an error
-/// if a target with a given emulator cannot be run.
+/// Returns the requested targets; by default all targets that can be run, with a note about the
+/// others. Fails if a target with a given emulator cannot be run.
 Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
                                             const Emulators& emulators, const Globals& globals) {
   std::vector<std::string> targets;
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> targets_of(const IdentityCommand& command,
   return targets;
 }
 
-/// "arm64=qemu-aarch64 -cpu max", by target.
+/// Parses values such as "arm64=qemu-aarch64 -cpu max". Returns the commands by target.
 Result<Emulators> emulators_of(const std::vector<std::string>& given) {
   Emulators emulators;
   for (const std::string& text : given) {
@@ -116,7 +116,8 @@ std::string column(const evaluate::IdentityCell& cell, bool with_level) {
                      cell.device.empty() ? "" : " ", cell.device, cell.threads);
 }
 
-/// The hash of the first cell; for others "same" or a different hash, bold in Markdown.
+/// Returns the hash for the first cell. For other cells, returns "same" or the different hash,
+/// which is bold in Markdown.
 std::string cell_text(const evaluate::IdentityCell& cell, const evaluate::IdentityCell& first,
                       TableFormat format) {
   const char* const mark = cell.difference && format == TableFormat::kMarkdown ? "**" : "";
@@ -166,7 +167,8 @@ Json to_json(const evaluate::IdentityOptions& options, const evaluate::IdentityR
               {"rows", rows}};
 }
 
-/// The name of a folder, or of a file with its folder, because file names often are equal.
+/// Returns the name of a model's folder, or of a file with its folder, because file names are often
+/// equal.
 std::string model_name(const evaluate::IdentityRow& row) {
   const std::filesystem::path path = row.model.lexically_normal();
   std::error_code unknown;
@@ -175,14 +177,14 @@ std::string model_name(const evaluate::IdentityRow& row) {
   return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
 }
 
-/// The formats of weights and, unless it is f32, of the cache.
+/// Returns the formats of the weights and, unless it is f32, of the cache.
 std::string formats_of(const evaluate::IdentityRow& row) {
   std::string text = passes::quant_name(row.format);
   if (row.kv != KvFormats{}) text += ", kv " + plan::to_string(row.kv);
   return text;
 }
 
-/// Prints a row when it is complete: later ones may take an hour or fail.
+/// Prints each row when it is complete, because later rows may take an hour or fail.
 class IdentityTable {
  public:
   IdentityTable(TableFormat format, bool with_level) : format_(format), with_level_(with_level) {}

@@ -29,9 +29,9 @@ struct Facts {
   importer::Inspection files;
   bool function = false;                                // `compile` compiles it as a function
   std::optional<passes::ModelProperties> architecture;  // of an imported decoder
-  Json loops;                      // of plan.json; null: all work is in kernels
-  Json encoder_loops;              // of an encoder; of an encoder-decoder's with its projections
-  std::vector<Diagnostic> errors;  // of `compile`; empty: it would succeed
+  Json loops;                      // "loops" of plan.json; null: all work is in kernels
+  Json encoder_loops;              // of the media encoder, or source encoder and its projections
+  std::vector<Diagnostic> errors;  // errors of `compile`; empty: it would succeed
 
   bool is_decoder() const { return files.model && files.model->is_decoder(); }
   bool has_cache() const {
@@ -64,7 +64,7 @@ std::int64_t recurrent_bytes(const ir::Module& module) {
   return bytes;
 }
 
-/// Unknown sizes, which are 0, become null.
+/// Returns the architecture as JSON. Unknown sizes, which are 0, become null.
 Json architecture_json(const passes::ModelProperties& a, bool has_cache) {
   Json result = Json::object();
   const std::pair<const char*, std::int64_t> sizes[] = {
@@ -104,7 +104,7 @@ Json declared_json(const std::vector<importer::DeclaredValue>& values) {
   return list;
 }
 
-/// The diagnostics that satisfy `wanted`.
+/// Returns the diagnostics that satisfy `wanted` as JSON.
 template <class Wanted>
 Json diagnostics_json(const std::vector<Diagnostic>& diagnostics, const Wanted& wanted) {
   Json list = Json::array();
@@ -162,7 +162,8 @@ void show_files(const Facts& facts) {
                       to_string(f.role)));
 }
 
-/// Prints only the first of several equal blocks of a split model.
+/// Prints the graphs of the files. Unless `all` is set, prints only the first of several equal
+/// blocks of a split model.
 void show_graphs(const Facts& facts, bool all) {
   std::map<std::string, std::int64_t> operators;
   std::int64_t nodes = 0;
@@ -211,7 +212,7 @@ void show_graphs(const Facts& facts, bool all) {
   print("\n");
 }
 
-/// "layers 6, heads 8"; unknown sizes are omitted.
+/// Returns sizes as text, "layers 6, heads 8". Unknown sizes are omitted.
 std::string sizes_text(std::initializer_list<std::pair<const char*, std::int64_t>> sizes) {
   std::string text;
   for (const auto& [name, size] : sizes)
@@ -280,7 +281,7 @@ void show_architecture(const passes::ModelProperties& a, bool has_cache) {
   if (!a.unfused.empty()) print(fmt::format("  not fused:{}\n", counts(a.unfused)));
 }
 
-/// Plans the model like `compile`, without reading weights or running clang. Errors as `compile`.
+/// Plans the model like `compile`, without encoding weights or running clang. Fails like `compile`.
 Status plan_it(const driver::CompileOptions& options, Facts& facts) {
   LLMC_TRY(driver::Source source, driver::read_source(options));
   facts.function = source.is_function;
@@ -306,7 +307,7 @@ Result<Facts> collect(driver::CompileOptions options) {
   if (!files.ok()) return planned.ok() ? files.error() : planned.error();
   facts.files = *std::move(files);
   driver::add_side_files(options.model, facts.files.files);
-  // Warnings about reading the model are also among those of the files.
+  // Add the warnings that are not already among those of the files.
   for (Diagnostic& d : warnings) {
     const auto same = [&d](const Diagnostic& known) { return format(known) == format(d); };
     if (std::ranges::none_of(facts.files.warnings, same))

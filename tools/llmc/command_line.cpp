@@ -34,7 +34,7 @@ struct Entry {
   const char* summary;
   Command add;
   const char* examples;
-  const char* rank_examples = nullptr;  // of llmc-mpi-run, if it has the command
+  const char* rank_examples = nullptr;  // examples of llmc-mpi-run; nullptr: not its command
 };
 
 constexpr Entry kCommands[] = {
@@ -93,7 +93,7 @@ constexpr Entry kCommands[] = {
      "  llmc targets --cc clang++-18 --json"},
 };
 
-/// llmc, or llmc-mpi-run.
+/// Names and texts of the program, which is llmc or llmc-mpi-run.
 struct Program {
   explicit Program(bool on_ranks)
       : on_ranks(on_ranks),
@@ -110,8 +110,8 @@ struct Program {
   const char* page;
 };
 
-/// Returns the folder of a rank's shard in the folder of all. The command reports that `folder` is
-/// missing.
+/// Returns the folder of a rank's shard in `folder`, the folder of all shards. If `folder` is
+/// missing, returns it, so that the command reports the error.
 std::string shard_folder(const std::string& folder, std::uint32_t rank) {
   const std::filesystem::path shard = std::filesystem::path(folder) / fmt::format("stage-{}", rank);
   std::error_code ignored;
@@ -123,7 +123,7 @@ std::string shard_folder(const std::string& folder, std::uint32_t rank) {
                                                     : "make it with llmc compile --stages N"));
 }
 
-/// The error of an unknown command, with a suggestion.
+/// Returns the error of an unknown command, with a suggestion; nullopt if the command is known.
 std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, const Program& program) {
   if (argc < 2 || argv[1][0] == '-') return std::nullopt;
   const std::string_view word = argv[1];
@@ -137,7 +137,7 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, const Pro
                                          : fmt::format("did you mean {} {}?", program.name, meant));
 }
 
-/// A predicate for options of the command `name` that take the next argument as their value.
+/// Returns a predicate for options of the command `name` that take the next argument as value.
 TakesValue options_with_values(const CLI::App& app, const std::string& name) {
   const auto found =
       app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
@@ -150,7 +150,7 @@ TakesValue options_with_values(const CLI::App& app, const std::string& name) {
   };
 }
 
-/// The error of an unexpected argument.
+/// Returns the error of an unexpected argument.
 llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument, bool is_option) {
   const CLI::App* const parent = command.get_parent();
   const std::string where =
@@ -185,7 +185,7 @@ llmc::Diagnostic unexpected(const CLI::App& command, const std::string& argument
       fmt::format("{} has no option {}", where, llmc::printable(std::string(name), 80)), hint);
 }
 
-/// A line that explains TOKENS, for commands with such options; else empty.
+/// Returns a line that explains TOKENS, if the command has such options; otherwise an empty text.
 std::string tokens_footer(const CLI::App& command) {
   const bool has_tokens = std::ranges::any_of(command.get_options(), [](const CLI::Option* option) {
     return option->get_type_name() == kTokensType;
@@ -204,7 +204,8 @@ void note_parse_counts(const Globals& globals) {
                      counted(counts.size(), "ONNX file")));
 }
 
-/// Omits the lists of options that exclude or need each other, and the values of negated flags.
+/// Formats help texts without the lists of options that an option excludes or needs, and without
+/// values of negated flags.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -310,14 +311,15 @@ int run_program(int argc, char** argv, exec::Ranks* ranks) {
   for (int fd = 0; fd <= 2; ++fd)
     if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == 0 ? O_RDONLY : O_WRONLY);
   std::signal(SIGPIPE,
-              SIG_IGN);  // writes fail instead: to an ended emulator, to stdout (flush_stdout)
+              SIG_IGN);  // writes to an ended emulator or to stdout fail instead (flush_stdout)
   std::signal(SIGXFSZ, SIG_IGN);  // writes over the file size limit fail
   std::signal(SIGCHLD, SIG_DFL);  // if it is ignored, exit codes of commands are lost
   llmc::install_signal_cleanup();
 #ifdef __GLIBC__
-  // Large blocks are mappings of their own, so memory that is freed goes back to the system. By
-  // default this limit grows up to 32 MiB, and the values of a calibration fragment the heap. With
-  // a fixed limit the other is fixed, too, at 128 KiB of free memory at the end of a heap.
+  // Allocate blocks from 1 MiB on as separate mappings, so that freed memory returns to the system.
+  // By default, this threshold grows up to 32 MiB, and the values of a calibration fragment the
+  // heap. Setting it also fixes the trim threshold, at 128 KiB of free memory at the end of the
+  // heap, so set that one to 16 MiB.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 16 << 20);
 #endif

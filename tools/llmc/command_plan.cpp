@@ -18,7 +18,7 @@
 namespace llmc::cli {
 namespace {
 
-/// kUsage for an option that cannot change a bundle.
+/// Fails with kUsage for an option that cannot change a bundle.
 Status check_bundle_options(const BuildOptions& command) {
   const bool given = command.function.function || !command.function.dims.empty() ||
                      command.grammar.given() || command.weights_option->count() > 0 ||
@@ -32,7 +32,7 @@ Status check_bundle_options(const BuildOptions& command) {
 
 struct PlanCommand {
   BuildOptions build;
-  std::uint32_t timeline_tokens = 0;  // of a prompt; 0: no timeline
+  std::uint32_t timeline_tokens = 0;  // length of the prompt; 0: no timeline
   std::string svg;
 };
 
@@ -76,7 +76,7 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   LLMC_TRY(auto options, driver_options(command));
   if (timeline && options.accelerate.empty())
     return usage_error("--timeline needs --accelerate", "add --accelerate simulated");
-  // Sizes over the budget are printed too, because the user has to reduce them.
+  // Print sizes even if they exceed the budget, because the user has to reduce them.
   const std::uint64_t max_ram = std::exchange(options.max_ram, 0);
   LLMC_TRY(const auto chosen, chosen_targets(command.model));
   std::vector<std::string> targets;
@@ -86,7 +86,7 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   Progress line(globals);
   LLMC_TRY(const auto source, import_source(command, options, globals, line));
   LLMC_TRY(const auto stages, stages_of(command, options, source, targets, max_ram, line));
-  // "auto" counts the weights, too, and has kept the limit.
+  // With "auto", stages_of() has already checked the limit, including the weights.
   const std::uint64_t arena_limit = command.stages == "auto" ? 0 : max_ram;
   Json list = Json::array();
   std::vector<plan::Plan> planned;
@@ -109,7 +109,7 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
     std::ranges::move(plans, std::back_inserter(planned));
   }
   if (globals.json) print_targets(list);
-  flush_stdout();  // before the notes, if both streams go to the same place
+  flush_stdout();  // keep the order with notes if both streams have the same destination
   note_plan(command, planned.front(), globals);
   for (const plan::Plan& plan : planned)
     LLMC_RETURN_IF_ERROR(plan::check_budget(plan, arena_limit));

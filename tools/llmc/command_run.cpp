@@ -20,7 +20,7 @@
 namespace llmc::cli {
 namespace {
 
-/// Copying the weights into huge pages takes as long as what so many tokens gain.
+/// Number of tokens that must be generated to recover the time of copying weights to huge pages.
 constexpr std::int32_t kTokensWorthCopying = 96;
 
 /// Prints a note about control tokens in `text` that are read as plain text.
@@ -56,7 +56,7 @@ void note_empty(const RunResult& result, const RunCommand& command, bool has_tem
   remark(globals, text);
 }
 
-/// The reason why the text ended, for the closing note.
+/// Returns the reason why the text ended, for the closing note.
 std::string stop_reason(const RunResult& result, std::uint32_t context, bool grammar) {
   if (result.stopped == hosted::Stopped::kStopToken) return "ended with a stop token";
   if (result.stopped == hosted::Stopped::kStopText) return "ended with a stop text";
@@ -70,14 +70,14 @@ std::string stop_reason(const RunResult& result, std::uint32_t context, bool gra
   return "stopped at -n" + partial + (partial.empty() ? "" : "; use a larger -n");
 }
 
-/// The text of an option, or the content of the file given instead.
+/// Returns the text of an option, or the content of the file that is given instead.
 Result<std::string> text_of(const std::string& text, const CLI::Option* file_option,
                             const std::string& file) {
   if (file_option->count() == 0) return text;
   return read_prompt(file);
 }
 
-/// The last line of the output with --json.
+/// Returns the last line of the output with --json.
 Json summary(const RunResult& result, const RunPrompts& prompts, const RunCommand& command,
              const exec::ModelFacts& model, const hosted::Tokenizer* tokenizer, bool grammar,
              double prompt_rate, double rate) {
@@ -172,7 +172,7 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
         "a prompt is required: --prompt, --file or --ids",
         "use -p '' for an empty prompt; an encoder-decoder takes --source or --audio");
   }
-  if (by_ids) {  // report invalid ids before compiling
+  if (by_ids) {  // report invalid ids before compilation
     if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
   if (!command.images.files.empty() && (command.beams.on() || command.guidance.on()))
@@ -204,7 +204,8 @@ Status check_run_options(const RunCommand& command, bool on_ranks) {
   return check_guidance(command.guidance);
 }
 
-/// Makes the files for an encoder of sounds beside a decoder sounds of the prompt.
+/// Moves the files of --audio and --source-features to the files of --image, for a decoder with a
+/// sound encoder, whose sounds are part of the prompt.
 void take_sounds(RunCommand& command) {
   for (auto* const files : {&command.source.audio, &command.source.features}) {
     command.images.files.insert(command.images.files.end(), files->begin(), files->end());
@@ -212,7 +213,8 @@ void take_sounds(RunCommand& command) {
   }
 }
 
-/// The stop tokens and texts: the model's and --stop, with --chat also those of the template.
+/// Returns the stop tokens and texts of the model and of --stop, with --chat also those of the
+/// template.
 RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& description,
                   const std::optional<hosted::ChatFormat>& format) {
   RunStops stops{.ids = description.stop_ids,
@@ -226,8 +228,8 @@ RunStops stops_of(const RunCommand& command, const hosted::ChatDescription& desc
   return stops;
 }
 
-/// Reads the tokenizer. `by_ids`: all prompts are given as ids, so it is optional and only used to
-/// print text.
+/// Reads the tokenizer. `by_ids`: all prompts are given as ids, so the tokenizer is optional and
+/// only used to print text.
 Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_of(const RunCommand& command, bool by_ids) {
   const char* const hint = by_ids ? "--stop and --cfg-negative-prompt need a tokenizer"
                            : command.source.given()
@@ -240,7 +242,7 @@ Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_of(const RunCommand& comman
   return loaded;
 }
 
-/// Returns the format of conversations, without its template unless --chat is given; nothing
+/// Returns the format of conversations, without its template unless --chat is given; nullopt
 /// without a tokenizer.
 Result<std::optional<hosted::ChatFormat>> format_of(const RunCommand& command,
                                                     hosted::ChatDescription description,
@@ -260,7 +262,7 @@ Result<std::optional<hosted::ChatFormat>> format_of(const RunCommand& command,
   return std::optional(std::move(format));
 }
 
-/// What print_result() says of a run beside its result.
+/// Facts about a run, other than its result, that print_result() prints.
 struct RunFacts {
   const RunPrompts& prompts;
   const exec::ModelFacts& model;
@@ -268,7 +270,7 @@ struct RunFacts {
   bool has_template, has_grammar;
 };
 
-/// Prints what generate() or search_beams() has not printed: the summary, and notes.
+/// Prints what generate() or search_beams() has not printed: the summary and notes.
 void print_result(const RunResult& result, const RunCommand& command, const RunFacts& facts,
                   const Globals& globals) {
   const std::size_t given = facts.prompts.text.size(), generated = result.ids.size();
@@ -289,7 +291,7 @@ void print_result(const RunResult& result, const RunCommand& command, const RunF
   }
   print("\n");
   print(logprobs_text(result.ids, result.logprobs, facts.tokenizer));
-  flush_stdout();  // before the note, if both streams go to the same place
+  flush_stdout();  // keep the order with notes if both streams have the same destination
   note_empty(result, command, facts.has_template, facts.tokenizer, globals);
   note_device(result.device, globals);
   note(globals,
@@ -358,7 +360,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
           : generate(command, *native, prompts, tokenizer.get(), stops, grammar, output, globals);
   if (!generated.ok() && output.end_line) output.end_line();
   LLMC_TRY(const RunResult result, std::move(generated));
-  if (!finish_stdout()) return 0;  // main() reports it and sets the exit code
+  if (!finish_stdout()) return 0;  // run_program() reports the failure
   print_result(result, command,
                {.prompts = prompts,
                 .model = model,

@@ -82,12 +82,12 @@ void print_text(const target::Target& t, const Abilities& can) {
   line("", can.run_hint);
 }
 
-/// Whether prompts use matrix instructions of the device, if its driver compiles them.
+/// Returns whether prompts use matrix instructions of the device, if its driver compiles them.
 bool multiplies_matrices(const hosted::opencl::FoundDevice& device) {
   return device.matrix_products != hosted::opencl::MatrixProducts::kNone;
 }
 
-/// Prints the OpenCL devices that --accelerate opencl can take.
+/// Prints the OpenCL devices that --accelerate opencl can use.
 void print_opencl() {
   const auto api = hosted::opencl::load_api();
   if (!api.ok()) return print(fmt::format("accelerator opencl: {}\n", api.failure().message));

@@ -33,7 +33,8 @@ struct VerifyCommand {
   TableFormat format = TableFormat::kText;
 };
 
-/// A line that explains the difference; empty if nothing was quantized.
+/// Returns a line that explains the difference from the reference; empty if activations are not
+/// quantized.
 std::string rounding_text(const plan::Rounding& rounding) {
   if (!rounding.rounds_activations) return {};
   std::string formats;
@@ -49,7 +50,7 @@ std::string rounding_text(const plan::Rounding& rounding) {
       what);
 }
 
-/// Whether this runs in a CI system: CI=true, set by GitHub, GitLab and others, or CI=1.
+/// Returns whether this runs in a CI system: CI=true, which GitHub, GitLab and others set, or CI=1.
 bool in_ci() {
   const char* const value = std::getenv("CI");
   return value != nullptr && (value == std::string_view("true") || value == std::string_view("1"));
@@ -118,7 +119,8 @@ Json to_json(const evaluate::VerifyReport& report) {
   return result;
 }
 
-/// In CSV the tokens of the native code and of the reference have separate columns.
+/// Prints the table of points. In CSV, the tokens of the native code and of the reference have
+/// separate columns.
 void print_points(const evaluate::VerifyReport& report, TableFormat format) {
   using Align = Column::Align;
   const bool csv = format == TableFormat::kCsv;
@@ -146,7 +148,8 @@ void print_points(const evaluate::VerifyReport& report, TableFormat format) {
   print(table.text());
 }
 
-/// "200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of at most 128: reference, hash, …"
+/// Returns the extent of a run: "long: 200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of
+/// at most 128: reference, hash, …".
 std::string coverage_text(const evaluate::VerifyRun& run) {
   std::string text =
       fmt::format("{}: {} and {} in {} and {} of at most {}: {}", run.name,
@@ -173,7 +176,7 @@ std::string hash_text(const evaluate::VerifyReport& report, const evaluate::Veri
                      run.hash);
 }
 
-/// The result of all points and hashes.
+/// Returns the result of all points and hashes.
 std::string summary_text(const evaluate::VerifyReport& report) {
   std::string text;
   if (report.runs.front().reference) {
@@ -204,17 +207,17 @@ std::string summary_text(const evaluate::VerifyReport& report) {
   return text;
 }
 
-/// Prints the result; if verification failed, even with --quiet.
+/// Prints the result. If verification failed, ignores --quiet.
 void print_report(const evaluate::VerifyReport& report, TableFormat format,
                   const Globals& globals) {
   if (report.runs.front().reference || format != TableFormat::kText) print_points(report, format);
   Globals beside = globals;
   beside.quiet = globals.quiet && report.ok();
-  flush_stdout();  // before the notes, if both streams go to the same place
+  flush_stdout();  // keep the order with notes if both streams have the same destination
   print_beside_table(format, beside, summary_text(report));
 }
 
-/// The reason why stored hashes differ, if they are of another version of the numerics; else empty.
+/// Returns a text about stored hashes of another numerics version; empty if the version is equal.
 std::string version_reason(const evaluate::VerifyReport& report, bool bundle) {
   if (report.golden_numerics == report.numerics) return {};
   return fmt::format("the stored hash has numerics version {}, but {} has {}",
@@ -222,14 +225,14 @@ std::string version_reason(const evaluate::VerifyReport& report, bool bundle) {
                      printable(report.numerics, 20));
 }
 
-/// How to replace stored hashes after an intended change.
+/// Returns a hint: how to replace stored hashes after an intended change.
 std::string rewrite_hint(const VerifyCommand& command, bool bundle) {
   if (!bundle || !command.golden.empty()) return "rewrite the stored hashes by --update";
   return "compile the model again, because the bundle has its hashes, or store them in a file by "
          "--golden FILE --update";
 }
 
-/// The error of a report that is not ok: its first failure.
+/// Returns the error of a report that is not ok: its first failure.
 Diagnostic failure_of(const evaluate::VerifyReport& report, const VerifyCommand& command,
                       bool bundle) {
   Diagnostic d{.kind = ErrorKind::kMismatch, .file = command.model.model};

@@ -24,7 +24,7 @@ std::string peer_name(const evaluate::PeerFile& peer, const evaluate::PeerRow& r
   return peer.program + " " + row.name;
 }
 
-/// What the cells of both kinds of rows are made of.
+/// Values of a row's cells, for rows of llmc and of peers.
 struct Cells {
   std::string weights, cache;
   std::uint64_t bytes, bytes_per_token;
@@ -145,7 +145,7 @@ Result<std::string> compare_chart(const evaluate::Comparison& comparison, Peers 
   std::vector<evaluate::ChartPoint> points;
   std::string undrawn;
   const auto add = [&](std::string series, std::string name, std::uint64_t bytes, double kl) {
-    // Of a row that equals the base, rounding errors may remain.
+    // The divergence of a row that equals the base is 0 or a rounding error.
     if (kl > 0 && bytes > 0) {
       points.push_back({std::move(series), std::move(name), static_cast<double>(bytes), kl});
     } else {

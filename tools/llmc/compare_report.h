@@ -9,13 +9,13 @@
 #include "tools/llmc/cli.h"
 #include "tools/llmc/table.h"
 
-/// The results of `llmc compare`, beside those of other programs: rows of the table, JSON, chart.
+/// Output of `llmc compare`, with results of other programs (peers): table rows, JSON and chart.
 namespace llmc::cli {
 
 using Peers = std::span<const evaluate::PeerFile>;
 
-/// Returns the table without rows. Widths fit the names of the modes and of the peers' formats, and
-/// the numbers of large models.
+/// Returns the table without rows. Its columns fit the names of the modes and of the peers'
+/// formats, and the numbers of large models.
 Table compare_table(TableFormat format, std::span<const evaluate::Mode> modes, Peers peers);
 
 /// Return the cells of the comparison's last row, and of a peer's row.

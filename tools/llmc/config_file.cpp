@@ -22,9 +22,8 @@ constexpr std::uint64_t kMaxConfigFileBytes = std::uint64_t{16} << 20;
 // Options that are not settings of a conversation.
 constexpr std::string_view kNotInConfigFiles[] = {"help", "config"};
 
-/// Whether `value` has the JSON type that an option takes. Options whose values are words or
-/// numbers
-/// ("2k", "3") take strings and numbers.
+/// Returns whether `value` has the JSON type that an option takes. Options whose values are words
+/// or numbers ("2k", "3") take strings and numbers.
 bool is_of_option(const ConfigJson& value, const CLI::Option& option, const std::string& name) {
   const std::string type = option.get_type_name();
   if (type == "N" || type == "X") return value.is_number();
@@ -34,7 +33,7 @@ bool is_of_option(const ConfigJson& value, const CLI::Option& option, const std:
   return value.is_string();
 }
 
-/// The value as the command line spells it.
+/// Returns the value in the form of a command-line argument.
 std::string argument_of(const ConfigJson& value) {
   if (value.is_string()) return value.get<std::string>();
   return value.dump(-1, ' ', false, ConfigJson::error_handler_t::replace);
@@ -56,13 +55,13 @@ std::string unknown_key_hint(const CLI::App& command, const std::string& key) {
                      command.get_name());
 }
 
-/// Whether the option is a flag, which takes true or false.
+/// Returns whether the option is a flag, which takes true or false.
 bool is_flag(const CLI::Option& option) {
   return option.get_expected_min() == 0;
 }
 
-/// Sets the values of `option`; throws CLI::Error for an invalid one. Flags are off by default, so
-/// false has no effect.
+/// Sets the values of `option`. Throws CLI::Error for an invalid value. Flags are off by default,
+/// so false has no effect.
 void give_values(CLI::Option& option, const std::string& name,
                  const std::vector<std::string>& values) {
   for (const std::string& value : values) {

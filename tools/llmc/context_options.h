@@ -21,14 +21,14 @@ void add_context_options(CLI::App& app, ContextOptions& options);
 /// guidance.
 Status check_context(const ContextOptions& options, bool grammar, bool guidance);
 
-/// With --context-shift: lets the context slide, and sets the number of tokens that it keeps: the
-/// `compiled_in` ones, the first `beginning` of the prompt's `tokens` tokens, and --keep of the
-/// others.
+/// With --context-shift, lets the context slide and sets the number of first tokens that are never
+/// dropped: the `compiled_in` tokens, the first `beginning` of the prompt's `tokens` tokens, and
+/// --keep more tokens of the prompt.
 void apply(const ContextOptions& options, std::uint32_t compiled_in, std::size_t beginning,
            std::size_t tokens, exec::SessionOptions& session);
 
-/// Returns whether a token at `position` fits: a full context is shifted if it has tokens that may
-/// be dropped.
+/// Returns whether a token at `position` fits. It also fits if the context is full but slides and
+/// has tokens that may be dropped.
 bool has_room(const exec::SessionOptions& session, const exec::ModelFacts& model,
               std::uint32_t position);
 

@@ -9,16 +9,17 @@
 namespace llmc::cli {
 namespace {
 
-/// Returns the options with which `path` is compiled, to draft for a model with a context of `ctx`.
+/// Returns the options with which the draft model `path` is compiled. `ctx`: context of the main
+/// model in tokens.
 ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::uint32_t ctx) {
   const driver::CompileOptions defaults;
   driver::CompileOptions& compile = like.compile;
   like.model = path;
-  like.fixed.clear();  // without effect on a bundle
-  // A draft in a context longer than its model was trained for is of no use.
+  like.fixed.clear();  // do not reject these options if `path` is a bundle
+  // Limit the context to the trained one, because drafts beyond it would be useless.
   compile.ctx = ctx;
   compile.ctx_given = false;
-  // It has a single sequence, which begins empty.
+  // A draft model has a single sequence, which begins empty.
   compile.sequences = defaults.sequences;
   compile.batch = defaults.batch;
   compile.pool = defaults.pool;
@@ -29,7 +30,7 @@ ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::u
   compile.accelerate = defaults.accelerate;
   compile.in_flight = defaults.in_flight;
   like.opencl_device.clear();
-  // Its texts are not shown: it need not be rounded well.
+  // Do not calibrate, because the main model checks every proposed token.
   like.calibrate = "none";
   like.parse_special = false;
   like.budget = {};
@@ -39,7 +40,7 @@ ModelOptions options_of_draft(ModelOptions like, const std::string& path, std::u
 }  // namespace
 
 void DraftPace::note(double seconds, std::uint32_t tokens) {
-  if (std::exchange(is_first_, false)) return;  // it also waits for the pages of weights
+  if (std::exchange(is_first_, false)) return;  // it also loads the pages of the weights
   Passes& passes = drafts_ ? with_ : without_;
   passes.seconds += seconds;
   passes.tokens += tokens;
@@ -93,7 +94,7 @@ bool DraftModel::append_draft(std::vector<std::int32_t> text, std::size_t most,
   if (text.size() + most > model_->model().ctx) return false;
   constexpr std::int32_t kEmbedding = -1;
   if (std::ranges::find(text, kEmbedding) != text.end()) return false;
-  // The last token of the text is appended in any case: its logits are needed.
+  // Always append the last token of the text, because its logits are needed.
   const auto same =
       static_cast<std::size_t>(std::ranges::mismatch(tokens_, text).in2 - text.begin());
   const std::size_t kept = std::min(same, text.size() - 1);
@@ -120,7 +121,7 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
   std::vector<std::int32_t> draft;
   bool catches_up = false;
   if (pace_.drafts()) {
-    // The next token is already known: only those after it are guessed.
+    // The next token is certain. The draft model proposes only the tokens after it.
     LLMC_TRY(const std::int32_t next, session.sample());
     draft.push_back(next);
     if (std::ranges::find(stop_ids, next) == stop_ids.end()) {
@@ -134,7 +135,7 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
   const std::uint32_t appended = session.position() - before;
   if (draft.size() > 1)
     length_ = std::min<std::size_t>(appended == draft.size() ? 2 * length_ : appended + 1, most_);
-  if (!catches_up)  // other passes with drafts take less time
+  if (!catches_up)  // a pass that catches up is not typical
     pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
   return tokens;
 }

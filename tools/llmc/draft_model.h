@@ -11,11 +11,11 @@
 
 namespace llmc::cli {
 
-/// Decides whether drafts pay: compares the time per token of passes with and without drafts, first
-/// after a few passes of each, then again from time to time.
+/// Decides whether drafts save time. Compares the time per token of passes with and without drafts,
+/// first after a few passes of each, then again from time to time.
 class DraftPace {
  public:
-  /// Returns whether the next pass is one with a draft.
+  /// Returns whether the next pass has a draft.
   bool drafts() const { return drafts_; }
   /// Adds a pass that appended `tokens`.
   void note(double seconds, std::uint32_t tokens);
@@ -26,25 +26,27 @@ class DraftPace {
     std::uint32_t tokens = 0;
     double per_token() const { return seconds / tokens; }
   };
-  static constexpr std::uint32_t kTrial = 4, kLong = 64;  // passes
+  static constexpr std::uint32_t kTrial = 4, kLong = 64;  // numbers of passes
 
   Passes with_, without_;
   bool drafts_ = true, is_trial_ = false, is_first_ = true;
   std::uint32_t count_ = 0, limit_ = kTrial;
 };
 
-/// Why models take single steps (ModelFacts::single_steps), after "it has".
+/// Reason why a model runs tokens in single steps (ModelFacts::single_steps), as the object of
+/// "it has".
 inline constexpr const char* kSingleStepsReason =
     "recurrent states, or position scales that depend on the length of the text";
 
-/// A smaller model whose tokens are drafts of another one's (--draft). It samples as that one does,
-/// with the same random draws.
+/// The draft model of speculative decoding (--draft): a smaller model that proposes tokens to the
+/// main model. It samples with the same parameters and the same random draws as the main model.
 class DraftModel {
  public:
-  /// Loads `path`, compiled for the target, formats and context of `like` and `model`, for drafts
-  /// of up to `most` tokens for `model`. Fails with kUsage if its vocabulary has another size, or
-  /// if it is an encoder-decoder or takes single steps (ModelFacts::single_steps), and like load().
-  /// Returns nullptr if `path` is empty.
+  /// Loads `path` to draft up to `most` tokens for `model`. Compiles it with the options `like` and
+  /// the context of `model`. Returns nullptr if `path` is empty. Fails with kUsage if its
+  /// vocabulary has another size, or if it is an encoder-decoder or runs tokens in single steps
+  /// (ModelFacts::single_steps). Fails with kUsage if `model` runs under an emulator or on several
+  /// ranks, and like load().
   static Result<std::unique_ptr<DraftModel>> load(const std::string& path, const ModelOptions& like,
                                                   const exec::NativeModel& model,
                                                   const exec::SessionOptions& options,
@@ -53,7 +55,7 @@ class DraftModel {
                                                   std::uint32_t most, const Globals& globals);
 
   /// Chooses and appends up to `most` tokens to the selected sequence of `session` in one pass.
-  /// Tokens are those of llmc_step_draft.
+  /// Returns the tokens of llmc_step_draft.
   Result<std::vector<std::int32_t>> step(exec::Session& session, std::size_t most,
                                          std::span<const std::int32_t> stop_ids);
 
@@ -63,14 +65,14 @@ class DraftModel {
       : model_(std::move(model)), session_(std::move(session)), most_(most), length_(most) {}
   /// Appends tokens that probably follow `text` to `draft`, until it has `most` tokens. If the
   /// session fails, for example because its pool of blocks is full, the draft stays shorter.
-  /// Returns whether the session had to append more tokens than a draft has.
+  /// Returns whether the session first had to prefill more than `most_` tokens of `text`.
   bool append_draft(std::vector<std::int32_t> text, std::size_t most,
                     std::vector<std::int32_t>& draft);
 
   std::unique_ptr<exec::NativeModel> model_;
   std::unique_ptr<exec::Session> session_;
-  std::vector<std::int32_t> tokens_;  // of its session
-  std::size_t most_, length_;         // of a draft
+  std::vector<std::int32_t> tokens_;  // in the cache of session_
+  std::size_t most_, length_;         // maximum and current number of tokens of a draft
   DraftPace pace_;
 };
 

@@ -28,7 +28,7 @@ CLI::Option* add_dims(CLI::App& app, std::vector<std::string>& dims) {
 
 namespace {
 
-/// A number, or two with ".." between them.
+/// Parses a number, or two numbers with ".." between them; nullopt for other text.
 std::optional<plan::DimRange> parse_range(std::string_view text) {
   const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
     std::int64_t value = -1;

@@ -14,16 +14,16 @@ namespace {
 
 using Kind = driver::GrammarSource::Kind;
 
-/// Whether the value of --grammar or --json-schema is the text itself, as in llama.cpp, and not a
-/// file name: a grammar has a rule, a schema is an object (or `true`).
+/// Returns whether the value of --grammar or --json-schema is the text itself, as in llama.cpp, and
+/// not a file name. A grammar contains a rule, and a schema is an object (or `true`).
 bool is_text(Kind kind, const std::string& given) {
   if (kind == Kind::kGbnf) return given.find("::=") != given.npos;
   const std::size_t first = given.find_first_not_of(" \t\r\n");
   return first != given.npos && (given[first] == '{' || given.substr(first) == "true");
 }
 
-/// The error for a value that is neither a text nor an existing file; a hint if it resembles a
-/// text.
+/// Fails with kUsage for an empty value. Also fails for a value that resembles a text, but is
+/// neither a valid text nor an existing file.
 Status check_is_file(Kind kind, const std::string& option, const std::string& given) {
   if (given.empty()) return usage_error(option + " is empty", "give a file, or -: standard input");
   std::error_code error;

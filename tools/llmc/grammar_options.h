@@ -29,9 +29,9 @@ void add_no_grammar(CLI::App& app, GrammarOptions& options);
 /// neither a grammar nor a file.
 Result<driver::GrammarSource> grammar_source(const GrammarOptions& options);
 
-/// Returns the grammar of a model's texts, for Session::set_grammar: the tables of `source`, or an
-/// empty string for the compiled-in grammar; nullopt if there is neither, and for --no-grammar.
-/// Fails like driver::grammar_tables(); `tokenizer` may be null.
+/// Returns the grammar of a model's texts, for Session::set_grammar(): the tables of `source`, or
+/// an empty string for the compiled-in grammar. Returns nullopt if there is neither, and for
+/// --no-grammar. `tokenizer` may be nullptr. Fails like driver::grammar_tables().
 Result<std::optional<std::string>> grammar_for(const GrammarOptions& options,
                                                const driver::GrammarSource& source,
                                                const ModelOptions& model_options,

@@ -28,13 +28,14 @@ Status check_guidance(const GuidanceOptions& options, const exec::ModelFacts& mo
 /// With guidance, sets the sequences and the batch of a compilation to at least 2.
 void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions& compile);
 
-/// Sequence 0 of a session, and with guidance a second one that gets the same tokens after the
-/// negative prompt.
+/// Sequence 0 of a session and, with guidance, a second sequence that gets the same tokens after
+/// the negative prompt.
 class GuidedText {
  public:
   explicit GuidedText(exec::Session& session) : session_(session) {}
 
-  /// Creates the second sequence and runs its negative prompt. Call it before other tokens are run.
+  /// Creates the second sequence and runs the negative prompt `prompt` in it. Call it before other
+  /// tokens are run.
   Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
   Status append(std::int32_t token);
   /// Returns the number of tokens of the longer sequence.

@@ -39,7 +39,7 @@ struct Grid {
   std::size_t lines = 0, columns = 0;
 };
 
-/// Reads "LINESxCOLUMNS".
+/// Parses "LINESxCOLUMNS"; nullopt for other text.
 std::optional<Grid> parse_grid(std::string_view text) {
   const auto number = [](std::string_view part) -> std::size_t {
     std::size_t value = 0;
@@ -55,7 +55,7 @@ std::optional<Grid> parse_grid(std::string_view text) {
   return valid ? std::optional(grid) : std::nullopt;
 }
 
-/// Returns the grid of a square image.
+/// Returns the square grid with `count` rows; nullopt if there is none.
 std::optional<Grid> square(std::size_t count) {
   std::size_t side = 0;
   while (side * side < count) ++side;
@@ -78,7 +78,8 @@ std::vector<std::byte> bytes_of(std::string_view text) {
   return bytes;
 }
 
-/// Reads decimal numbers that separators and comments ('#' to the end of a line) separate.
+/// Reads decimal numbers that are separated by given characters. If '#' is among them, also skips
+/// comments, from '#' to the end of the line.
 class NumberReader {
  public:
   explicit NumberReader(std::string_view text) : text_(text) {}
@@ -138,7 +139,8 @@ Result<std::vector<std::byte>> npy_elements(const std::string& file, std::string
   return bytes_of(elements);
 }
 
-/// Returns an image with the steps of the model's image processor.
+/// Resizes and crops an image like the model's image processor. Fails if the result does not have
+/// the size of the encoder's input, `dims`.
 Result<hosted::RgbImage> processed(const std::string& file, hosted::RgbImage image,
                                    const std::vector<std::int64_t>& dims,
                                    const plan::ImageResize& how) {
@@ -223,13 +225,13 @@ Result<std::vector<std::byte>> ppm_elements(const std::string& file, std::string
   return elements;
 }
 
-/// Returns the spectrogram of a WAV file, as long as the encoder's input, for which silence follows
-/// the sound.
+/// Returns the spectrogram of a WAV file. Silence after the sound extends it to the length of the
+/// encoder's input.
 Result<std::vector<std::byte>> wav_elements(const std::string& file, std::string_view text,
                                             const driver::ImageInput& input,
                                             const plan::SoundFeatures& how) {
   const std::vector<std::int64_t> dims = squeezed(input.dims);
-  constexpr std::uint32_t kMaxMels = 1024;  // of log_mel()
+  constexpr std::uint32_t kMaxMels = 1024;  // limit of log_mel()
   if (dims.size() != 2 || how.mels == 0 || how.mels > kMaxMels || dims[0] != how.mels ||
       how.normalized)
     return bad_image(file,

@@ -10,7 +10,8 @@
 /// Images in the prompt of `run`.
 namespace llmc::cli {
 
-/// Options for images. `grid`: "LINESxCOLUMNS" of the rows of each image; empty: a square.
+/// Options for images. `files`: paths. `grid`: "LINESxCOLUMNS", the arrangement of the encoder's
+/// rows of each image; empty: a square.
 struct ImageOptions {
   std::vector<std::string> files;
   std::string grid;
@@ -22,27 +23,28 @@ void add_image_options(CLI::App& app, ImageOptions& images);
 /// Returns an error if --image-grid has no effect or is not a grid.
 Status check_image_options(const ImageOptions& images);
 
-/// The rows of an image or a sound, and where they enter.
+/// An image or a sound: the inputs of its encoder, and the place of its rows in the prompt.
 struct PromptImage {
   std::size_t begin = 0, end = 0;              // range of its tokens in the prompt's ids
-  std::vector<std::vector<std::byte>> inputs;  // of the encoder
-  std::size_t width = 0;                       // elements of a row
-  std::size_t rows = 0;                        // of the encoder's, from the first; 0: all
-  /// Positions of an image's rows, for models with several positions of each token: 0 (its time) on
-  /// all axes but the last two, then line and column. Empty: those of text.
+  std::vector<std::vector<std::byte>> inputs;  // data of the encoder's inputs
+  std::size_t width = 0;                       // number of floats of a row
+  std::size_t rows = 0;  // number of the encoder's rows to use, from the first; 0: all
+  /// Positions of an image's rows, for models with several position axes. Each row has 0 (its time)
+  /// on all axes but the last two, then its line and its column. Empty: the positions of text.
   std::vector<std::int32_t> positions;
 
-  /// Returns the number of rows, of `all` that the encoder computes.
+  /// Returns the number of rows to use, given that the encoder computes `all` rows.
   std::size_t used(std::size_t all) const { return rows == 0 ? all : std::min(rows, all); }
 };
 
-/// Reads the images of a prompt with these ids. `model`: its folder or bundle; `native`: the same
-/// model loaded. The tokens of an image are one mark, the model's image token, or several in a row.
-/// Fails with kUsage if the model has no image encoder, or one whose inputs are not pixels and
-/// masks of fixed sizes, if the prompt has another number of images, if a grid is given for a model
-/// without positions in images, or if the rows do not fill it. Files for an encoder of sounds are
-/// WAV files; a row of its tokens takes as many of its rows, the first ones. Fails with kBadInput
-/// for a file that cannot be read or does not fit the encoder.
+/// Reads the images or sounds of a prompt with the tokens `ids`. `model`: folder or bundle of the
+/// model; `native`: the same model, loaded. In the prompt, an image is one image token of the model
+/// or several successive ones. A sound is one sound token, which stands for all rows of the
+/// encoder, or n > 1 successive ones, which stand for the first n rows. Fails with kUsage if the
+/// model has no media encoder, or one whose inputs are not pixels and masks of fixed sizes. Fails
+/// with kUsage if the prompt has another number of images, if a grid is given for a model without
+/// positions in images, or if the rows do not fill the grid. Fails with kBadInput for a file that
+/// cannot be read or does not fit the encoder.
 Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                                                const std::vector<std::int32_t>& ids,
                                                const std::string& model,

@@ -14,7 +14,7 @@
 namespace llmc::cli {
 namespace {
 
-// Global, because signal handlers have no argument for it.
+// Global, because signal handlers have no argument for context.
 std::atomic<bool> g_interrupted = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 int g_pipe[2] = {-1, -1};

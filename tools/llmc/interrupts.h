@@ -6,8 +6,8 @@
 namespace llmc::cli {
 
 /// While it exists, Ctrl-C sets a flag and makes a file descriptor readable instead of ending the
-/// program. Signals that end the program restore the terminal settings of the constructor. Only one
-/// object may exist.
+/// program. Signals that end the program first restore the terminal settings that the constructor
+/// found. Only one object may exist.
 class Interrupts {
  public:
   Interrupts();

@@ -69,7 +69,8 @@ class LineEditor final : public LineReader {
     interrupted_ = begun_ = too_long_ = false;
     int count = 0;
     if (takes_pastes_) paste_.emplace();
-    // libedit would do so after the prompt, and the terminal would echo characters typed before.
+    // Set up the terminal before the prompt is printed. libedit would do so after it, and the
+    // terminal would echo characters that are typed in between.
     el_set(editor_, EL_PREP_TERM, 1);
     const char* const text = el_gets(editor_, &count);
     paste_.reset();
@@ -123,7 +124,7 @@ class LineEditor final : public LineReader {
       pollfd waiting[] = {{STDIN_FILENO, POLLIN, 0}, {me.interrupts_.fd(), POLLIN, 0}};
       if (::poll(waiting, 2, -1) < 0) {
         if (errno != EINTR) return -1;
-        if (me.interrupts_.flag()) continue;  // the line ends and is not drawn again
+        if (me.interrupts_.flag()) continue;  // the line ends, so do not redraw it
         // The process was stopped and continued, or the window was resized.
         el_set(editor, EL_PREP_TERM, 1);
         el_resize(editor);
@@ -184,7 +185,7 @@ class LineEditor final : public LineReader {
   bool pasting_ = false, too_long_ = false;
 };
 
-/// A UTF-8 locale, even if the environment sets none.
+/// Sets a UTF-8 locale, even if the environment sets none.
 void use_utf8() {
   if (std::setlocale(LC_CTYPE, "") == nullptr || MB_CUR_MAX == 1)
     std::setlocale(LC_CTYPE, "C.UTF-8");

@@ -73,7 +73,8 @@ class PlainReader final : public LineReader {
   }
 
  private:
-  /// The end of the line at begin_: the first line break outside pasted text. Reads each byte once.
+  /// Returns the end of the line at begin_: the first line break outside pasted text; nullopt if it
+  /// is not in the buffer yet. Examines each byte once.
   std::optional<std::size_t> find_end() {
     for (;;) {
       if (pasting_) {

@@ -9,7 +9,7 @@
 namespace llmc::cli {
 namespace {
 
-/// A token in results, with its name in the vocabulary if there is a tokenizer.
+/// Returns a token as JSON, with its name in the vocabulary if there is a tokenizer.
 Json token_json(std::int32_t id, float logprob, const hosted::Tokenizer* tokenizer) {
   Json json{{"id", id}};
   if (tokenizer != nullptr) json["piece"] = printable(std::string(tokenizer->name_of(id)));

@@ -34,7 +34,7 @@ Status prepare_lookup(LookupOptions& options, driver::CompileOptions& compile) {
     if (!options.on())
       return usage_error("--draft has no effect with --lookup 1",
                          "leave out one of them, or let a pass have more tokens");
-    // A wrong path is reported before the model is compiled.
+    // Report a wrong path before the model is compiled.
     if (!std::filesystem::exists(options.draft_model, error))
       return system_error(options.draft_model, "open", error ? error.value() : ENOENT);
   }

@@ -26,18 +26,18 @@ struct LookupOptions {
 };
 
 void add_lookup_option(CLI::App& app, LookupOptions& options);
-/// Sets what was not given, and increases the batch of `compile` to the tokens of a pass. Fails
-/// with kUsage if --draft is empty or excluded by --lookup 1, and with kBadInput if its path does
-/// not exist.
+/// Sets the default number of tokens per pass if only --draft is given, and increases the batch of
+/// `compile` to the tokens of a pass. Fails with kUsage if --draft is empty or combined with
+/// --lookup 1, and with kBadInput if its path does not exist.
 Status prepare_lookup(LookupOptions& options, driver::CompileOptions& compile);
 /// Turns `options` off, with a note, for a model and sampling parameters with which drafts are not
 /// used (speculation.h). Fails with kUsage if the model's batch is smaller than a pass.
 Status check_lookup(LookupOptions& options, const exec::ModelFacts& model,
                     const llmc_sampling& sampling, const Globals& globals);
 
-/// Passes that had drafts or could have had some.
+/// Number of passes that had a draft or could have had one, and of the tokens that they appended.
 struct LookupPasses {
-  std::uint64_t count = 0, tokens = 0;  // tokens: that they appended
+  std::uint64_t count = 0, tokens = 0;
 
   /// Returns 0 without passes.
   double tokens_per_pass() const {
@@ -48,12 +48,13 @@ struct LookupPasses {
   }
 };
 
-/// The selected sequence of a session, which may be ahead of the text that sample() and append()
-/// have shown: it then has the next tokens already. The text, its logits and what can be appended
-/// to it are those of a session without lookup.
+/// The text in the selected sequence of a session. After a pass with several tokens, the session is
+/// ahead of the text: it already contains the next tokens, which sample() then returns one by one.
+/// append() with another token drops them. The text and its logits are the same as without lookup.
 class LookupText {
  public:
-  /// `stop_ids`: no draft goes beyond them. `drafts`: nullptr: drafts come from the text.
+  /// `stop_ids`: no draft continues after these tokens. `drafts`: the draft model; nullptr: drafts
+  /// come from the text.
   LookupText(exec::Session& session, const exec::ModelFacts& model, const LookupOptions& options,
              std::vector<std::int32_t> stop_ids, DraftModel* drafts = nullptr)
       : session_(session),
@@ -62,10 +63,11 @@ class LookupText {
         stop_ids_(std::move(stop_ids)),
         drafts_(drafts) {}
 
-  /// Returns the next token of the text, of which at most `wanted` are needed.
+  /// Returns the next token of the text. `wanted`: maximum number of tokens that the caller still
+  /// needs, including this one.
   Result<std::int32_t> sample(std::size_t wanted = SIZE_MAX);
   Status append(std::span<const std::int32_t> tokens);
-  /// Returns the logits after the token that append() was called with last.
+  /// Returns the logits after the last token of the text.
   Result<std::span<const float>> logits();
   /// Returns whether the session has tokens that are not in the text.
   bool is_ahead() const { return !ahead_.empty(); }
@@ -87,13 +89,13 @@ class LookupText {
   const std::uint32_t max_tokens_;
   const std::vector<std::int32_t> stop_ids_;
   DraftModel* const drafts_;
-  std::deque<std::int32_t> ahead_;    // in the session, not in the text
-  std::optional<std::int32_t> stop_;  // the stop token that was chosen after them
-  std::uint32_t row_ = 0;             // of the text's last token in the last pass, plus 1; 0: none
+  std::deque<std::int32_t> ahead_;    // tokens in the session, but not yet in the text
+  std::optional<std::int32_t> stop_;  // token that was sampled after them, but not appended
+  std::uint32_t row_ = 0;             // row of the text's last token in the last pass + 1; 0: none
   LookupPasses passes_;
 };
 
-/// Returns "; lookup: 2.4 tokens per pass"; empty for 0. `name`: LookupOptions::name().
+/// Returns "; lookup: 2.40 tokens per pass"; empty for 0. `name`: LookupOptions::name().
 std::string lookup_text(double tokens_per_pass, std::string_view name);
 
 }  // namespace llmc::cli

@@ -13,8 +13,8 @@ namespace llmc::cli {
 /// Adapts a native session, in this process or under an emulator, for conversations.
 class NativeSequence final : public hosted::Sequence {
  public:
-  /// `grammar`: the grammar that constrains every text, in the form of Session::set_grammar;
-  /// nullopt: none.
+  /// `session` and `model` must outlive the object. `grammar`: the grammar that constrains every
+  /// text, in the form of Session::set_grammar(); nullopt: none.
   NativeSequence(exec::Session& session, const exec::ModelFacts& model,
                  std::optional<std::string> grammar, LookupText text)
       : session_(session), model_(model), grammar_(std::move(grammar)), text_(std::move(text)) {}
@@ -79,7 +79,7 @@ class NativeSequence final : public hosted::Sequence {
   const exec::ModelFacts& model_;
   const std::optional<std::string> grammar_;
   LookupText text_;
-  std::int32_t last_ = -1;  // token of the text
+  std::int32_t last_ = -1;  // last token of the text
   std::optional<Error> error_;
 };
 

@@ -8,7 +8,7 @@
 namespace llmc::cli {
 namespace {
 
-/// The first long one of an option's names: "-c,--ctx,--ctx-size" -> "--ctx"
+/// Returns the first long name of an option: "--ctx" for "-c,--ctx,--ctx-size".
 std::string long_name(const std::string& names) {
   const std::size_t dashes = names.find("--");
   const std::size_t begin = dashes == std::string::npos ? 0 : dashes;
@@ -39,7 +39,7 @@ CLI::Option* add_ranged(CLI::App& app, const std::string& names, T& value,
                         const std::string& text, const char* kind, const char* hint = "") {
   const auto take = [=, &value, name = long_name(names)](const CLI::results_t& results) {
     Number number = 0;
-    // Written so that NaN is refused.
+    // This form of the condition rejects NaN.
     if (!parse(last_value(results), number) || !(number >= min && number <= max)) {
       throw CLI::ValidationError(fmt::format("{} takes a {} from {} to {}{}, not '{}'", name, kind,
                                              min, max, hint, printable(last_value(results))));

@@ -10,23 +10,24 @@
 /// Options that are numbers, and lists of numbers.
 namespace llmc::cli {
 
-/// Returns the option's last value from the argument of its callback; empty if there is none.
+/// Returns the last value of an option from `results`, the argument of its callback; empty if there
+/// is none.
 const std::string& last_value(const CLI::results_t& results);
 
 /// Adds an option for a whole number from `min` to `max`; other values are usage errors.
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
                               std::uint64_t min, std::uint64_t max, const std::string& text);
-/// The same as add_whole_number() for a number of tokens: with the suffixes k, K, m and M, as in
-/// "2k", it is a multiple of 1024 or 1024 * 1024.
+/// Like add_whole_number(), for a number of tokens. With the suffixes k, K, m and M, as in "2k", it
+/// is a multiple of 1024 or 1024 * 1024.
 template <class T>
 CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
                              std::int64_t max, const std::string& text);
 /// Type name of these options in help texts.
 inline constexpr const char* kTokensType = "TOKENS";
-/// The same as add_whole_number() for signed numbers.
+/// Like add_whole_number(), for signed numbers.
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
                          std::int64_t min, std::int64_t max, const std::string& text);
-/// Adds an option for a number from `min` to `max`: a double or a float.
+/// Adds an option for a number from `min` to `max`. T: double or float.
 template <class T>
 CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
                         const std::string& text);

@@ -21,12 +21,12 @@ bool takes_bundle(ModelUse use) {
   return use != ModelUse::kCompile && use != ModelUse::kCompare;
 }
 
-/// Whether the command has the options of text_options.h, --parse-special among them.
+/// Returns whether the command has the options of text_options.h, including --parse-special.
 bool measures_text(ModelUse use) {
   return use == ModelUse::kMeasure || use == ModelUse::kCompare;
 }
 
-/// Whether the command only compiles, possibly for other machines.
+/// Returns whether the command only compiles, possibly for other machines.
 bool compiles_only(ModelUse use) {
   return use == ModelUse::kPlan || use == ModelUse::kCompile;
 }
@@ -120,7 +120,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                   driver::CompileOptions::kDefaultSource, driver::CompileOptions::kDefaultSamples,
                   driver::CompileOptions::kDefaultFrames)));
   if (use == ModelUse::kMeasure) {
-    options.ctx_option->group("Compilation");  // for a bundle it is the window (text_options.h)
+    options.ctx_option->group("Compilation");  // for a bundle, the window size (text_options.h)
   } else {
     of_decoders(options.ctx_option);
   }
@@ -139,7 +139,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
       add_token_count(app, "--chunk", c.chunk, 1, plan::kMaxChunk,
                       "Maximum tokens of a prompt per forward pass (default: the target's)");
   options.decoder_only.push_back(chunk->group("Compilation"));
-  if (use != ModelUse::kRun) options.fixed.push_back(chunk);  // sessions may have smaller ones
+  if (use != ModelUse::kRun) options.fixed.push_back(chunk);  // sessions may have smaller chunks
   of_decoders(app.add_option_function<std::string>(
                   "--cache",
                   [&c](const std::string& text) {

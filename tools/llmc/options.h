@@ -13,14 +13,14 @@
 /// Options shared by several commands.
 namespace llmc::cli {
 
-/// The use of MODEL in a command, which determines its options.
+/// How a command uses MODEL, which determines the options of the command.
 enum class ModelUse : std::uint8_t {
   kPlan,     // a model or a bundle; clang is not needed
   kCompile,  // a model
   kVerify,   // a model or a bundle, compiled and run
   kRun,      // a model or a bundle
-  kMeasure,  // the same; --ctx also sets the window of a text
-  kCompare,  // a model in a list of formats
+  kMeasure,  // a model or a bundle; --ctx also sets the window of a text
+  kCompare,  // a model, compiled in each of a list of formats
 };
 
 /// Options of compilation.
@@ -41,9 +41,9 @@ struct ModelOptions {
   ModelUse use = ModelUse::kRun;
   std::vector<CLI::Option*> fixed;  // options that cannot change a bundle
   /// Options without effect on functions (docs/functions.md). Commands that compile functions add
-  /// theirs.
+  /// options of their own.
   std::vector<const CLI::Option*> decoder_only;
-  CLI::Option* quant_option = nullptr;  // null for lists of formats
+  CLI::Option* quant_option = nullptr;  // nullptr if the command takes a list of formats
   CLI::Option* ctx_option = nullptr;
 };
 
@@ -55,8 +55,8 @@ void note_without_effect(const ModelOptions& options, const Globals& globals);
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
 /// Fails with kUsage if `model` is a compiled bundle, for commands that need the original model.
 Status refuse_bundle(const std::string& model);
-/// Returns the name of the target with this name or alias; for an empty name that of the best one
-/// for this machine. Fails with kUsage for an unknown name.
+/// Returns the name of the target with this name or alias; for an empty name, the best target for
+/// this machine. Fails with kUsage for an unknown name.
 Result<std::string> checked_target(const std::string& name);
 /// A target and a printable reason for it: "given as haswell".
 struct ChosenTarget {
@@ -77,8 +77,8 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level);
 /// Returns the options for the driver. Fails with kUsage for an invalid target, format or level,
 /// for a bundle if a model is required, and for options that cannot change a bundle.
 Result<driver::CompileOptions> compile_options(const ModelOptions& options);
-/// Does the same for commands that execute code. Also calls note_model_file(), so call it only
-/// once.
+/// Like compile_options(), for commands that execute code. Also calls note_model_file(), so call it
+/// only once.
 Result<exec::NativeOptions> native_options(const ModelOptions& options, const Globals& globals);
 /// Adds --emulator, for commands that execute code.
 CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
@@ -86,7 +86,8 @@ CLI::Option* add_emulator(CLI::App& app, std::string& emulator);
 /// Adds -t. Without the option `threads` is not changed; 0 selects the default of threads_for().
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads);
 
-/// Adds --cores even|uneven, llmc_config's cores; without the option `cores` is not changed.
+/// Adds --cores even|uneven, which sets llmc_config::cores. Without the option, `cores` is not
+/// changed.
 CLI::Option* add_cores(CLI::App& app, std::uint32_t& cores);
 
 /// Returns the number of threads: `requested`, or if that is 0 the number of usable cores, at most

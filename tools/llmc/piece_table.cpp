@@ -8,7 +8,7 @@
 namespace llmc::cli {
 namespace {
 
-/// The number of dropped spaces; INT32_MAX: all.
+/// Returns the number of leading spaces that are dropped; INT32_MAX: all.
 int spaces_dropped(hosted::Tokenizer::LeadingSpaces rule) {
   switch (rule) {
     case hosted::Tokenizer::LeadingSpaces::kKept:
@@ -23,7 +23,8 @@ int spaces_dropped(hosted::Tokenizer::LeadingSpaces rule) {
   return INT32_MAX;
 }
 
-/// Three octal digits end an escape whatever follows; '?' could begin a trigraph.
+/// Appends bytes as part of a C string literal. Escapes have three octal digits, so that a digit
+/// after them is not part of the escape. '?' is escaped because it could begin a trigraph.
 void append_escaped(std::string& text, std::string_view bytes) {
   for (const char c : bytes) {
     const bool plain = c >= ' ' && c <= '~' && c != '"' && c != '\\' && c != '?';

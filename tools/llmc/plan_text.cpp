@@ -26,12 +26,12 @@ struct FormatShare {
   std::uint64_t bytes = 0, numbers = 0;
   std::vector<std::string> roles;  // "gate_up", "head"
 
-  /// Whether these are matrices that llmc rounded, which --calibrate applies to.
+  /// Returns whether these are matrices that llmc rounded, to which --calibrate applies.
   bool is_rounded() const {
     return !format.starts_with("table") &&
            (history.starts_with("quantized from float") || history.starts_with("requantized"));
   }
-  /// "gate_up, head", cut to a few.
+  /// Returns the roles, "gate_up, head", or the first few of many.
   std::string roles_text() const {
     constexpr std::size_t kMaxListed = 8;
     const auto listed = std::min(roles.size(), kMaxListed);
@@ -42,7 +42,7 @@ struct FormatShare {
   }
 };
 
-/// Sorted by size. `weights`: from plan.json.
+/// Returns the weights by format and history, sorted by size. `weights`: the member of plan.json.
 std::vector<FormatShare> shares_of(const Json& weights) {
   std::vector<FormatShare> shares;
   for (const Json& weight : weights) {
@@ -62,7 +62,7 @@ std::vector<FormatShare> shares_of(const Json& weights) {
   return shares;
 }
 
-/// Lines with a name, bytes and what they are for, in columns.
+/// Formats lines with a name, bytes and their purpose, in columns.
 class SizeLines {
  public:
   /// Makes the columns of names and bytes as wide as the longest of `shares`.
@@ -107,7 +107,8 @@ std::string cache_text(const Json& plan) {
       printable(options.at("kv").get<std::string>(), 40));
 }
 
-/// What --fit or --max-kl chose: a line for successive layers of a matrix with one format.
+/// Returns what --fit or --max-kl chose: a line for each range of layers in which a matrix has one
+/// format.
 std::string budget_text(const Json& budget) {
   const auto estimated = budget.at("estimated_kl").get<double>();
   std::string text = fmt::format(
@@ -162,7 +163,7 @@ std::string budget_text(const Json& budget) {
   return text;
 }
 
-/// The dims of an input or output; of open ones their names.
+/// Returns the dims of an input or output. Open dims are given by their names.
 std::string port_dims(const Json& port) {
   if (port.contains("formulas"))
     return fmt::format("{}", fmt::join(port.at("formulas").get<std::vector<std::string>>(), ", "));
@@ -187,7 +188,7 @@ std::string ports_text(std::string_view what, const Json& ports) {
   return text;
 }
 
-/// ", 2 at the same time"
+/// Returns the number of chunks in flight with an accelerator: ", 2 at the same time".
 std::string in_flight_text(const Json& plan) {
   if (!plan.contains("accelerator")) return {};
   return fmt::format(", {} at the same time",
@@ -201,7 +202,7 @@ std::uint64_t size_of(const Json& plan, const char* name) {
   return plan.at("bytes").at(name).get<std::uint64_t>();
 }
 
-/// The lines of the weights: all, then each format.
+/// Returns the lines of the weights: all weights, then each format.
 std::string weights_text(const Json& plan, const std::vector<FormatShare>& shares,
                          const SizeLines& line) {
   const std::uint64_t all = size_of(plan, "weights");
@@ -234,7 +235,8 @@ std::string weights_text(const Json& plan, const std::vector<FormatShare>& share
   return text;
 }
 
-/// The lines of what is read-only beside the weights: the compiled prompt, loops, code, grammar.
+/// Returns the lines of read-only data other than the weights: the compiled-in prompt, loops, code
+/// and grammar.
 std::string constants_text(const Json& plan, const SizeLines& line) {
   std::string text;
   const auto add_loops = [&](const Json& section, const std::string& of) {
@@ -266,7 +268,7 @@ std::string constants_text(const Json& plan, const SizeLines& line) {
   return text;
 }
 
-/// The line of an encoder-decoder's sources in the arena.
+/// Returns the line of an encoder-decoder's sources in the arena.
 std::string source_text(const Json& source, const SizeLines& line) {
   const std::string unit =
       source.at("width") == 0
@@ -282,7 +284,7 @@ std::string source_text(const Json& source, const SizeLines& line) {
                           human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
 }
 
-/// The lines of an image or audio encoder.
+/// Returns the lines of an image or audio encoder.
 std::string image_text(const Json& image) {
   return fmt::format("{} encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
                      image.contains("sound") ? "audio" : "image",
@@ -427,7 +429,7 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
   if (unit == "M" || unit == "MiB") factor = 1024.0 * 1024;
   if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
   const double bytes = number * factor;
-  const bool has_part = factor == 1 && bytes != std::floor(bytes);  // a unit was forgotten
+  const bool has_part = factor == 1 && bytes != std::floor(bytes);  // the unit is missing
   if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18 || has_part) {
     return usage_error(
         fmt::format("{} {} is not a size", option, printable(text)),

@@ -12,21 +12,23 @@ namespace llmc::cli {
 
 /// Returns the content of plan.json without a bundle's files.
 Json plan_json(const plan::Plan& plan);
-/// Returns the sizes of a plan, for functions also their inputs and outputs, as aligned lines
-/// without a final newline.
+/// Returns the sizes of a plan as aligned lines without a final newline. For functions, also
+/// returns their inputs and outputs.
 std::string plan_text(const plan::Plan& plan);
 /// Returns the same for the content of plan.json. Throws nlohmann's exceptions if a field is
 /// missing.
 std::string plan_text(const Json& plan);
 
-/// Describes the work in loop nests and its operators; `loops`: from plan.json.
+/// Returns a description of the work in loop nests, and of their operators. `loops`: the member of
+/// plan.json.
 std::string loops_text(const Json& loops);
 
-/// Parses a size: "65536", "64K", "1.5M", "2G" (powers of 1024); an empty text is 0. Fails with
-/// kUsage, with `option` in the message, for other text.
+/// Parses a size in bytes: "65536", "64K", "1.5MiB", "2G" (powers of 1024) or "64KB", "2GB" (powers
+/// of 1000). An empty text is 0. Fails with kUsage, with `option` in the message, for other text.
 Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
-/// Prints plan::warnings(), and a note if the batch is larger than what is stepped together.
+/// Prints plan::warnings(), a warning if the tokenizer was rejected, and a note if the batch is
+/// larger than the number of sequences.
 void note_warnings(const Globals& globals, const plan::Plan& plan);
 /// Prints the number of matrices to which --requantize applies.
 void note_requantized(const Globals& globals, const plan::Rounding& rounding);

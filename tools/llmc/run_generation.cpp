@@ -14,19 +14,19 @@
 namespace llmc::cli {
 namespace {
 
-constexpr std::int32_t kUntilFull = -2;  // of -n
+constexpr std::int32_t kUntilFull = -2;  // value of -n
 
 using RunClock = std::chrono::steady_clock;
 double seconds_since_start(RunClock::time_point start) {
   return std::chrono::duration<double>(RunClock::now() - start).count();
 }
 
-/// Returns the file of a saved state: of a model in several processes, one for each.
+/// Returns the file of a saved state. A model in several processes has one file per process.
 std::string state_file(const std::string& file, const exec::ModelFacts& model) {
   return model.shards == 0 ? file : fmt::format("{}.{}", file, model.shard);
 }
 
-/// Loads a saved text. Errors name its file.
+/// Loads a saved state. Errors name its file.
 Status load_state(exec::Session& session, const std::string& file) {
   LLMC_TRY(const std::string state, read_file(file));
   const Status loaded = session.load_state(state);
@@ -35,8 +35,8 @@ Status load_state(exec::Session& session, const std::string& file) {
                       "give a file that --save-state wrote with the same model and formats");
 }
 
-/// Appends the prompt: its tokens, and the rows of its images. After a saved text it does not begin
-/// one.
+/// Appends the prompt: its tokens, and the rows of its images. If it continues a saved text, leaves
+/// out the tokens that begin a text.
 Status prefill(exec::Session& session, const RunPrompts& prompts, bool continues) {
   const std::span<const std::int32_t> ids = prompts.text;
   std::size_t at = continues ? prompts.beginning : 0;
@@ -113,7 +113,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     return sampling_of(command, stops, grammar.has_value(), first, model.vocab);
   };
   LLMC_RETURN_IF_ERROR(use_sampling(sampling(true), tokenizer, model.vocab, *session));
-  // Set before the prompt to report errors early, and again after it, where the grammar starts.
+  // Set the grammar before the prompt to report errors early, and again after it, where it starts.
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   LLMC_TRY(const auto drafts,
            DraftModel::load(command.lookup.draft_model, command.model, native, start_options,
@@ -137,7 +137,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
   result.prompt_seconds = encoder_seconds + seconds_since_start(start);
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
-  // Whether the grammar allows no further text. Tokens ahead are further text.
+  // Returns whether the grammar allows no further text. Tokens ahead are further text.
   const auto is_complete = [&]() -> Result<bool> {
     if (!grammar || text.is_ahead()) return false;
     LLMC_TRY(const int state, session->get<int>(&exec::Api::text_state));
@@ -145,7 +145,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     return state == LLMC_GRAMMAR_COMPLETE;
   };
   const auto add_logits = [&]() -> Status {
-    if (!globals.json) return ok_status();  // a greedy choice may need few logits
+    if (!globals.json) return ok_status();  // greedy sampling may compute few logits
     LLMC_TRY(const std::span<const float> logits, text.logits());
     hash.add(logits);
     return ok_status();
@@ -162,10 +162,10 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   hosted::StopTexts stop_texts(stops.texts);
   start = RunClock::now();
   const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
-  std::int32_t last_token = -1;  // that was appended
+  std::int32_t last_token = -1;  // the token appended last
   while (!ended && result.ids.size() < max) {
-    // The first token is sampled alone: its biases may be others, and a text without tokens leaves
-    // the session as it is.
+    // Sample the first token alone, because its biases may differ, and because a text without
+    // tokens must not change the session.
     LLMC_TRY(const std::int32_t token,
              text.sample(result.ids.empty() ? 1 : max - result.ids.size()));
     if (!command.ignore_eos && std::ranges::find(stops.ids, token) != stops.ids.end()) {
@@ -188,7 +188,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     if (output.token && !output.token(token, piece, logprobs)) break;  // the caller checks stdout
     if (stop_texts.found()) {
       result.stopped = hosted::Stopped::kStopText;
-      if (grammar) result.complete.reset();  // of the text before this token
+      if (grammar) result.complete.reset();  // it describes the text before this token
       break;
     }
     const bool last = result.ids.size() == max;

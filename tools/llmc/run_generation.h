@@ -42,7 +42,7 @@ struct RunCommand {
   std::string prompt;
   std::string file;
   std::string ids;
-  std::int32_t count = 128;  // -1, -2: no limit, see add_predict
+  std::int32_t count = 128;  // -1, -2: no limit, see add_predict()
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   SamplingOptions sampling;
@@ -61,17 +61,17 @@ struct RunCommand {
 
 struct RunPrompts {
   std::vector<std::int32_t> text, negative;
-  std::vector<exec::EncoderInput> sources;  // encoder-decoder
-  std::vector<PromptImage> images;          // in place of tokens of `text`
-  std::size_t beginning = 0;                // tokens of `text` before the user's text: BOS
-  bool begins_empty = false;                // without the compiled-in prompt
+  std::vector<exec::EncoderInput> sources;  // of an encoder-decoder
+  std::vector<PromptImage> images;          // rows that replace tokens of `text`
+  std::size_t beginning = 0;                // tokens of `text` before the user's text, such as BOS
+  bool begins_empty = false;                // the session begins without the compiled-in prompt
 };
 
-/// Stop tokens and texts, and tokens that the model's files exclude.
+/// Stop tokens and texts, and tokens that the model's files suppress.
 struct RunStops {
   std::vector<std::int32_t> ids;
   std::vector<std::string> texts;
-  std::vector<std::int32_t> suppressed, suppressed_first;  // everywhere; as the first token
+  std::vector<std::int32_t> suppressed, suppressed_first;  // at all positions; at the first one
 };
 
 /// A text of a beam search.
@@ -86,13 +86,13 @@ struct RunResult {
   std::vector<BeamText> beams;  // of a beam search, best first
   std::vector<std::int32_t> ids;
   std::vector<TokenLogprobs> logprobs;  // with --logprobs, one for each id
-  std::string text, hash;               // `hash`: of all logits, with --json
+  std::string text, hash;               // `hash`: LogitHash of all logits, with --json
   hosted::Stopped stopped = hosted::Stopped::kLength;
   std::int32_t stop_token = -1;  // with kStopToken
   // With a grammar: whether the grammar allows the text to end here; nullopt: unknown.
   std::optional<bool> complete;
   double prompt_seconds = 0, generation_seconds = 0;
-  double tokens_per_pass = 0;             // with --lookup or --draft; 0: no pass
+  double tokens_per_pass = 0;             // with --lookup or --draft; 0: no passes
   std::optional<exec::DeviceUse> device;  // of a bundle with an accelerator
 };
 
@@ -116,8 +116,9 @@ std::uint32_t compiled_in(const RunPrompts& prompts, const exec::ModelFacts& mod
 /// Returns " after 12 compiled-in tokens" for messages; empty if there are none.
 std::string after_compiled_in(std::uint32_t tokens);
 
-/// Returns the sampling options, with the suppressed tokens of the first position or of the others.
-/// A grammar with --ignore-eos bans stop tokens, so that the text ends where the grammar ends.
+/// Returns the sampling options, in which the tokens that are suppressed at the first position
+/// (`first`) or at later positions are banned. With a grammar and --ignore-eos, stop tokens are
+/// also banned, so that the text ends where the grammar ends.
 SamplingOptions sampling_of(const RunCommand& command, const RunStops& stops, bool grammar,
                             bool first, std::uint32_t vocabulary);
 /// Fails with kBadInput if the prompt does not fit the context.
@@ -125,7 +126,7 @@ Status check_length(const RunCommand& command, const RunPrompts& prompts,
                     const exec::ModelFacts& model);
 
 /// Generates after `prompts.text`, constrained by `grammar` unless that is nullopt. `tokenizer` may
-/// be null; then the result has ids but no text. Fails with kBadInput if the prompt does not fit
+/// be nullptr; then the result has ids but no text. Fails with kBadInput if the prompt does not fit
 /// the context.
 Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& native,
                            const RunPrompts& prompts, const hosted::Tokenizer* tokenizer,

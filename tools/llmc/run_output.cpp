@@ -26,7 +26,7 @@ RunOutput output_of(const RunCommand& command, const Globals& globals,
     if (!text.empty()) *line_is_open = !text.ends_with('\n');
     return finish_stdout();
   };
-  // Drop blanks before the first word of an answer; they belong to the template.
+  // Drop blanks before the first word of an answer, which belong to the template.
   const auto write = [show, leading = command.chat](std::string text) mutable {
     if (leading) text.erase(0, text.find_first_not_of(" \n\t"));
     leading = leading && text.empty();

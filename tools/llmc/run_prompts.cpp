@@ -12,8 +12,9 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// Token ids of a text; `option`: its option for messages. After a compiled-in prompt the text has
-/// no BOS token and may be empty. The text of an encoder-decoder begins with its start ids.
+/// Returns the token ids of a text. After a compiled-in prompt, the text has no BOS token and may
+/// be empty. The text of an encoder-decoder begins with its start ids. `option`: the text's option,
+/// for messages.
 Result<Ids> ids_of(const RunCommand& command, const std::string& text, const char* option,
                    const exec::ModelFacts& model, const PromptTexts& texts) {
   const bool has_encoder = model.source_max != 0;
@@ -41,7 +42,7 @@ Result<Ids> ids_of(const RunCommand& command, const std::string& text, const cha
   return ids;
 }
 
-/// The prompts in the chat template, each as one message, up to the start of the answer.
+/// Returns the prompts in the chat template, each as one message, up to the start of the answer.
 Result<RunPrompts> chat_prompts(const RunCommand& command, const PromptTexts& texts,
                                 const exec::NativeModel& native) {
   const hosted::ChatFormat& format = *texts.format;
@@ -77,7 +78,7 @@ Result<RunPrompts> chat_prompts(const RunCommand& command, const PromptTexts& te
   return prompts;
 }
 
-/// The ids of the prompts: from --ids, or tokenized.
+/// Returns the ids of the prompts, from --ids or tokenized.
 Result<RunPrompts> prompt_ids(const RunCommand& command, const PromptTexts& texts,
                               const exec::NativeModel& native) {
   const exec::ModelFacts& model = native.model();

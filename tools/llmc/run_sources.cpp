@@ -17,7 +17,7 @@ double seconds_from(SourceClock::time_point start) {
   return std::chrono::duration<double>(SourceClock::now() - start).count();
 }
 
-/// The text of one source.
+/// The text that is generated for one source.
 struct SourceText {
   SourceText(std::uint32_t number, const std::vector<std::string>& stops)
       : sequence(number), stop_texts(stops) {}
@@ -51,7 +51,7 @@ Status check_room(std::size_t sources, const exec::ModelFacts& model) {
       fmt::format("compile it with --sources={0} --sequences={0} --batch={0}", sources));
 }
 
-/// Runs one step of all `texts`, which end with `tokens`, and hashes the logits.
+/// Appends `tokens`, one for each of `texts`, in one step, and hashes the logits.
 Status append(exec::Session& session, const std::vector<SourceText*>& texts,
               const std::vector<std::int32_t>& tokens) {
   std::vector<std::uint32_t> sequences;
@@ -106,7 +106,7 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
   std::vector<SourceText*> unfinished;
   auto start = SourceClock::now();
   for (std::size_t i = 0; i < prompts.sources.size(); ++i) {
-    std::uint32_t sequence = 0;  // forks have the sampling of the first one
+    std::uint32_t sequence = 0;  // forks of it inherit its sampling
     if (i > 0) {
       LLMC_TRY(sequence, session->get<std::uint32_t>(&exec::Api::fork, 0));
     }
@@ -153,7 +153,7 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
     text.finish();
     text.result.prompt_seconds = prompt_seconds;
     text.result.generation_seconds = seconds_from(start);
-    text.result.device = session->device_use();  // of all
+    text.result.device = session->device_use();  // of all texts together
     text.result.hash = text.hash.text();
     results.push_back(std::move(text.result));
   }

@@ -12,10 +12,10 @@ Status check_sources(const RunCommand& command);
 /// number.
 void make_room_for_sources(const SourceOptions& options, driver::CompileOptions& compile);
 
-/// Generates after `prompts.text` for each source, one step for all unfinished texts at a time.
-/// Each text has the tokens and logits that generate() computes for its source alone. `tokenizer`
-/// may be null; then the results have ids but no text. Fails with kUsage if a bundle has too few
-/// sources or sequences, and with kBadInput if the prompt does not fit the context.
+/// Generates after `prompts.text` for each source. Each step runs all unfinished texts in one
+/// batch. Each text has the tokens and logits that generate() computes for its source alone.
+/// `tokenizer` may be nullptr; then the results have ids but no text. Fails with kUsage if a bundle
+/// has too few sources or sequences, and with kBadInput if the prompt does not fit the context.
 Result<std::vector<RunResult>> generate_each(const RunCommand& command,
                                              const exec::NativeModel& native,
                                              const RunPrompts& prompts,

@@ -70,7 +70,7 @@ void set_order(const std::string& text, llmc_sampling& sampling) {
   }
 }
 
-/// "15043+1.5", "15043-inf"
+/// Parses a logit bias, such as "15043+1.5" or "15043-inf".
 llmc_logit_bias parse_bias(const std::string& text) {
   const char* const end = text.data() + text.size();
   llmc_logit_bias bias{};
@@ -129,7 +129,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     return grouped(
         add_integer(app, name, value, min, max, fmt::format("{} (default: {})", text, value)));
   };
-  // An option whose value a model's files may recommend, with the same range.
+  // Adds an option whose value a model's files may recommend. Both have the same range.
   const auto shared = [&](const char* name, std::string_view field, const char* text) {
     const hosted::SamplingParameter* const parameter = hosted::sampling_parameter(field);
     LLMC_CHECK(parameter != nullptr);

@@ -17,8 +17,8 @@ struct SamplingOptions {
   llmc_sampling sampling;
   bool drawn_seed = true;  // the seed is random (--seed -1) and is printed, to repeat the run
   std::vector<llmc_logit_bias> biases;
-  // Options that keep the most probable token, and so have no effect at temperature 0, each with a
-  // function that returns whether it is off.
+  // Options that never remove the most probable token, so that they have no effect at temperature
+  // 0. Each has a function that returns whether it is off.
   struct OfDraws {
     const CLI::Option* option;
     std::function<bool()> off;
@@ -40,7 +40,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options);
 void apply_recommended(const hosted::SamplingValues& values, SamplingOptions& options,
                        const Globals& globals);
 
-/// Sets the options of a session. `tokenizer` may be null; then DRY has no breakers. Fails with
+/// Sets the options of a session. `tokenizer` may be nullptr; then DRY has no breakers. Fails with
 /// kUsage for a logit bias of a token outside the vocabulary.
 Status use_sampling(const SamplingOptions& options, const hosted::Tokenizer* tokenizer,
                     std::uint32_t vocabulary, exec::Session& session);

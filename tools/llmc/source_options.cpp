@@ -53,7 +53,7 @@ void add_feature_options(CLI::App& app, SourceOptions& options) {
 
 namespace {
 
-/// Maximum size of a file of sound or features.
+/// Maximum size in bytes of a file of sound or features.
 constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 30;
 
 /// Scales samples to mean 0 and variance 1, as Wav2Vec2FeatureExtractor does.
@@ -91,7 +91,7 @@ Result<std::vector<float>> sound_features(const std::string& file, const std::st
   const std::size_t hop = spectrogram ? hosted::kMelHop : 1;
   const double seconds = static_cast<double>(sound->samples.size()) / sound->rate;
   const double most = static_cast<double>(model.source_max * hop) / expected.rate;
-  if (seconds > most)  // before it is resampled, which takes memory
+  if (seconds > most)  // checked before resampling, which takes memory
     return usage_error(fmt::format("{} is {:.2f} seconds long, and the model reads {:.2f}",
                                    printable(file), seconds, most),
                        "divide the file");

@@ -32,8 +32,8 @@ constexpr Spelling kSpellings[] = {
     {"", " --no-mmap ", "", "--no-mmap has no effect: weights are always mapped"},
 };
 
-/// Arguments of llama.cpp's programs that llmc does not support. CLI11 would read those with one
-/// dash as a short option with a value.
+/// Arguments of llama.cpp's programs that llmc does not support. CLI11 would parse an argument with
+/// one dash as a short option with a value.
 struct Refusal {
   std::string_view commands, from;  // as in Spelling
   std::string_view message, hint;
@@ -73,7 +73,7 @@ constexpr std::string_view kGpuLayers[] = {"-ngl", "--ngl", "--gpu-layers", "--n
 constexpr std::string_view kModelNames[] = {"-m", "--model"};
 constexpr std::string_view kForms[] = {"text", "md", "csv", "json"};
 
-/// Whether `list`, names with blanks around them, has the name `word`.
+/// Returns whether `list`, names with blanks around them, contains the name `word`.
 bool lists(std::string_view list, std::string_view word) {
   return word.find(' ') == word.npos && list.find(fmt::format(" {} ", word)) != list.npos;
 }
@@ -82,7 +82,7 @@ bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
   return std::ranges::count(words, word) != 0;
 }
 
-/// The parts of "--name=value"; no value without "=".
+/// The parts of "--name=value"; without "=", `value` is nullopt.
 struct NameAndValue {
   std::string_view name;
   std::optional<std::string_view> value;
@@ -118,7 +118,7 @@ class Speller {
   const std::string& command() const { return arguments_[0]; }
   void keep(std::string argument) { result_.arguments.push_back(std::move(argument)); }
 
-  /// Whether the argument after this one is the value of an option in it.
+  /// Returns whether `argument` is or contains an option whose value is the next argument.
   bool needs_next(const std::string& argument) const {
     if (argument.starts_with("--")) return takes_value_(argument);
     if (!argument.starts_with('-')) return false;
@@ -127,7 +127,7 @@ class Speller {
       if (takes_value_({'-', argument[i]})) return i + 1 == argument.size();
     return false;
   }
-  /// Adds an argument of the program, and its value if that is the next one.
+  /// Keeps an argument, and also the next one if that is its value.
   void keep_with_value(std::string argument) {
     const NameAndValue option = split_argument(argument);
     if (option.value && option.value->empty() && takes_value_(std::string(option.name))) {
@@ -146,7 +146,7 @@ class Speller {
     return usage_error(fmt::format("{} needs a value", option.name), "");
   }
 
-  /// Whether a row of a table applies to `argument` of the current command.
+  /// Returns whether a row of a table applies to `argument` of the current command.
   template <class Row>
   bool is_for(const Row& row, std::string_view argument) const {
     return (row.commands.empty() || lists(row.commands, command())) && lists(row.from, argument);

@@ -16,14 +16,15 @@ struct Spelled {
   std::vector<std::string> notes;      // about aliases that should be replaced
 };
 
-/// Whether the command has an option of this name ("--prompt", "-p") that takes the next argument.
+/// Returns whether the command has an option of this name ("--prompt", "-p") that takes the next
+/// argument as its value.
 using TakesValue = std::function<bool(const std::string& name)>;
 
 /// Translates options of llama.cpp's programs (`-m MODEL`, `-sys`, `-cnv`, `-ngl 0`) and former
-/// names of options, which get a note; "--name=" becomes the name and an empty value. `arguments`:
-/// those of the program, the command first. Values of options and arguments after "--" are not
-/// changed. Fails with kUsage for an option of these programs that llmc does not support, and for
-/// one without its value.
+/// names of options, for which notes are returned. "--name=" becomes the name and an empty value.
+/// `arguments`: the arguments of the program; the command is the first. Values of options and
+/// arguments after "--" are not changed. Fails with kUsage for an option of llama.cpp that llmc
+/// does not support, and for an option whose value is missing.
 Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value);
 
 /// Returns the long aliases of a command's options, each with the name of its option.

@@ -7,7 +7,7 @@
 namespace llmc::cli {
 namespace {
 
-/// Numbers separated by commas, blanks or line breaks, as "1,2,3".
+/// Converts numbers that are separated by commas, blanks or line breaks to the form "1,2,3".
 std::string with_commas(const std::string& text) {
   std::string result;
   bool apart = false;

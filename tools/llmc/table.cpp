@@ -8,13 +8,13 @@
 namespace llmc::cli {
 namespace {
 
-/// Width on a terminal, approximated by the number of code points.
+/// Returns the approximate width on a terminal: the number of code points.
 std::size_t display_width(const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-/// A field of RFC 4180.
+/// Returns a CSV field, quoted if necessary (RFC 4180).
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
@@ -22,7 +22,7 @@ std::string csv_field(const std::string& text) {
   return quoted + "\"";
 }
 
-/// The title of a CSV column without commas: "KL, nats" becomes "KL nats".
+/// Returns the title of a CSV column without commas: "KL, nats" becomes "KL nats".
 std::string csv_title(const Column& column) {
   std::string title = column.csv_title.empty() ? column.title : column.csv_title;
   if (!column.unit.empty()) title += " " + column.unit;

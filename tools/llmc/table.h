@@ -36,8 +36,8 @@ class Table {
   /// Returns the titles and all rows, a line each.
   std::string text() const;
 
-  /// Return the same line by line, for rows that take long to compute. The width of a column is
-  /// that of its title, or Column::width if that is larger; a longer cell shifts only its own line.
+  /// Return the lines of text() separately, for rows that take long to compute. A column is as wide
+  /// as its title or as Column::width, whichever is larger. A longer cell shifts only its own line.
   std::string head() const;
   std::string row(const std::vector<std::string>& cells) const;
 

@@ -18,8 +18,8 @@ namespace llmc::cli {
 
 namespace {
 
-/// The tokenizer file of `model`; empty if a model has none. A bundle without one is an error,
-/// whose hint ends with `instead`.
+/// Returns the tokenizer file of `model`; empty if a model has none. Fails for a bundle without a
+/// tokenizer; the hint may end with `instead`.
 Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
                                              const std::string& instead) {
   std::error_code error;
@@ -66,7 +66,7 @@ Diagnostic refused_tokenizer(const std::filesystem::path& path, const hosted::Fa
           .hint = std::move(hint)};
 }
 
-/// The same as load_tokenizer with Wanted::kTokenizerAlone.
+/// Implements load_tokenizer() for Wanted::kTokenizerAlone.
 Result<std::unique_ptr<hosted::Tokenizer>> tokenizer_alone(const std::filesystem::path& model,
                                                            const std::string& instead) {
   std::error_code unknown;

@@ -13,8 +13,8 @@ enum class Wanted { kModel, kTokenizerAlone };
 /// Loads the tokenizer of a model folder, of a bundle, or in the folder of an .onnx file
 /// (driver::find_tokenizer). Fails with kBadInput if there is none or it is damaged, and with
 /// kUnsupported for unsupported features. `instead`: the command's alternative, for the hint; may
-/// be empty. If that fails with Wanted::kModel for a model that is not a decoder, the error is that
-/// of check_decoder().
+/// be empty. With Wanted::kModel, a failure for a model that is not a decoder has the error of
+/// check_decoder().
 Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem::path& model,
                                                           const std::string& instead,
                                                           Wanted wanted = Wanted::kModel);

@@ -115,7 +115,8 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Mea
   if (windows.size == 0 && !bundle && (windows.stride > 0 || (steps > 0 && is_short)))
     windows.size = usual;
   if (windows.size == 0 && trained != 0 && steps > 0) compile.ctx_needed = usual / 2 + steps;
-  // For a model compiled now the default window is its context, at most the trained one.
+  // The default window of a model that is compiled now is limited to its context and to the trained
+  // context.
   if (windows.size == 0 && !bundle) return ok_status();
   const std::uint64_t width = evaluate::window_width(windows, context);
   if (!bundle) {

@@ -17,24 +17,26 @@ struct TextOptions {
   SourceOptions source;
 };
 
-/// Adds --text, --ids, --parse-special of `model`, the options of windows and those of a source.
+/// Adds --text, --ids, --parse-special (which sets model.parse_special), and the options for
+/// windows and for a source.
 void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model);
 
 /// Returns the text and the source as ids, tokenized with the tokenizer of `model`. Prints a note
-/// about control tokens in the text that are read as plain text. Fails with
-/// kUsage if no text is given, if ids are invalid or --parse-special has no text, and like
-/// load_tokenizer() and read_text().
+/// about control tokens in the text that are read as plain text. Fails with kUsage if no text is
+/// given, if ids are invalid, or if --parse-special applies to no text. Fails with kBadInput if the
+/// text is empty. Also fails like load_tokenizer() and read_text().
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const ModelOptions& model,
                                              const Globals& globals);
 
-/// Sets the window to a given --ctx, unless --window is given, and the context to at least the
+/// Sets the window to a given --ctx, unless --window is given. Sets the context to at least the
 /// window, except for bundles. Warns about windows longer than the trained context, unless the text
-/// cannot be cut into such windows, which is an error later. `steps`: tokens generated after half a
-/// window.
+/// cannot be cut into such windows, which is an error later. `steps`: number of tokens that are
+/// generated after half a window.
 Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::MeasuredText& text,
                    driver::CompileOptions& compile, const Globals& globals);
 
-/// Describes a report's windows: "5 windows of 512 tokens, the second half of each counted: 1280".
+/// Returns a text about a report's windows, such as "5 windows of 512 tokens, the second half of
+/// each counted: 1280".
 std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos);
 

@@ -8,10 +8,10 @@
 
 namespace llmc::cli {
 
-/// `llmc verify` of a graph that is compiled as a function: compares its outputs with the
-/// interpreter's, and the bits of one thread with those of several. Returns exit code 0. Fails with
-/// kUsage for options that apply to texts, and with kMismatch if outputs differ by more than the
-/// weight format allows or bits differ.
+/// Implements `llmc verify` for a graph that is compiled as a function. Compares its outputs with
+/// those of the interpreter, and the bits of one thread with those of several. Returns exit code 0.
+/// Fails with kUsage for options that apply to texts, and with kMismatch if outputs differ by more
+/// than the weight format allows or bits differ.
 Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
                             const exec::NativeOptions& native, driver::Source source,
                             std::uint32_t threads, TableFormat format, const Globals& globals);
