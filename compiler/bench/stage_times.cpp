@@ -75,7 +75,10 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(compile.cc));
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   const std::string& name = linked.facts.name;
-  std::vector<std::string> arguments = driver::model_arguments(*target, name, compile.cflags);
+  const bool has_function = source.find("\"llmc/function.h\"") != source.npos;
+  std::vector<std::string> arguments =
+      has_function ? driver::function_arguments(*target, name, compile.cflags)
+                   : driver::model_arguments(*target, name, compile.cflags);
   arguments.emplace_back("-DLLMC_STAGE_TIMES");
   const fs::path marked = folder.path() / "model.cpp", object = folder.path() / "model.o";
   LLMC_RETURN_IF_ERROR(write_file(marked, emit::with_stage_marks(source)));

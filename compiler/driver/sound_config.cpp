@@ -4,6 +4,7 @@
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/model_config.h"
+#include "compiler/support/model_folders.h"
 #include "runtime/hosted/audio/wav.h"
 
 namespace llmc::driver {
@@ -11,9 +12,8 @@ namespace llmc::driver {
 namespace fs = std::filesystem;
 
 Result<plan::SoundFeatures> read_sound_features(const fs::path& model) {
-  std::error_code error;
-  const fs::path folder = fs::is_directory(model, error) ? model : model.parent_path();
-  LLMC_TRY(const ModelConfig config, read_model_config({folder}, "preprocessor_config.json"));
+  LLMC_TRY(const ModelConfig config,
+           read_model_config(model_folders(model), "preprocessor_config.json"));
   plan::SoundFeatures features;
   const auto number = [&](const char* name, std::uint32_t usual,
                           std::uint32_t least = 1) -> Result<std::uint32_t> {
