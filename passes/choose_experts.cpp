@@ -366,7 +366,8 @@ bool rewrite_batched(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& to
   }
   const auto found = nearest_routing(rw, i, tops, factors);
   if (!found || !std::ranges::is_sorted(found->routing.experts)) return false;
-  const auto lane = ExpertLanes(rw, *experts, {dims.begin(), dims.end() - 1}, i).split(term->value);
+  const auto lane =
+      ExpertSplitter(rw, *experts, {dims.begin(), dims.end() - 1}, i).split(term->value);
   return lane && replace_sum(rw, i, found->routing, *lane, {});
 }
 

@@ -20,7 +20,7 @@ std::vector<Dim> without_ones(std::vector<Dim> dims) {
 }  // namespace
 
 /// Returns x [rows…, N] for each expert if `value` is x, or repeats x along the first dim.
-std::optional<Lane> ExpertLanes::repeated(ValueId value) {
+std::optional<Lane> ExpertSplitter::repeated(ValueId value) {
   const std::vector<Dim> dims = rw_.type(value).dims;
   std::vector<Dim> one = rows_;
   one.push_back(dims.back());
@@ -46,8 +46,8 @@ std::optional<Lane> ExpertLanes::repeated(ValueId value) {
   return lane_of(tile.inputs[0]);
 }
 
-std::optional<Lane> ExpertLanes::split_constant(const ir::ConstantPtr& data, ValueId value,
-                                                std::size_t rank, bool matrix) {
+std::optional<Lane> ExpertSplitter::split_constant(const ir::ConstantPtr& data, ValueId value,
+                                                   std::size_t rank, bool matrix) {
   const std::vector<std::int64_t>& dims = data->dims();
   // One constant for all experts: it has fewer dims, which are aligned at the end.
   if (dims.size() < rank || dims[0] != experts_) {
@@ -74,7 +74,7 @@ std::optional<Lane> ExpertLanes::split_constant(const ir::ConstantPtr& data, Val
   return lane;
 }
 
-std::optional<Lane> ExpertLanes::operand(ValueId value, std::size_t rank, bool matrix) {
+std::optional<Lane> ExpertSplitter::operand(ValueId value, std::size_t rank, bool matrix) {
   if (const ir::ConstantPtr data = rw_.constant(value))
     return split_constant(data, value, matrix ? 3 : rank, matrix);
   if (const auto* cast = rw_.op<ir::Cast>(value);
@@ -96,7 +96,7 @@ std::optional<Lane> ExpertLanes::operand(ValueId value, std::size_t rank, bool m
   return lane;
 }
 
-std::optional<Lane> ExpertLanes::split(ValueId value) {
+std::optional<Lane> ExpertSplitter::split(ValueId value) {
   if (const auto known = known_.find(value); known != known_.end()) return known->second;
   const std::vector<Dim> dims = rw_.type(value).dims;
   const ir::Node* node = rw_.producer(value);
@@ -114,7 +114,7 @@ std::optional<Lane> ExpertLanes::split(ValueId value) {
   return known_[value] = lane;
 }
 
-std::optional<Lane> ExpertLanes::split_node(ValueId value, const ir::Node& node) {
+std::optional<Lane> ExpertSplitter::split_node(ValueId value, const ir::Node& node) {
   if (ir::is_reshape(node.op)) {  // only dims of 1 may change; the experts stay the first dim
     const auto& from = rw_.type(node.inputs[0]).dims;
     return !from.empty() && without_ones(from) == without_ones(rw_.type(value).dims) &&

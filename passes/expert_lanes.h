@@ -15,10 +15,10 @@ using Lane = std::vector<ir::ValueId>;
 /// one value for each expert:
 ///
 ///   f(x[1, T, K] . W[E, K, N])[E, T, N]  ->  f(x[T, K] . W[e, K, N])[T, N] for each e
-class ExpertLanes {
+class ExpertSplitter {
  public:
   /// `rows`: dims of the value of one expert, without the last one.
-  ExpertLanes(Rewriter& rw, std::int64_t experts, std::vector<ir::Dim> rows, NodeIndex anchor)
+  ExpertSplitter(Rewriter& rw, std::int64_t experts, std::vector<ir::Dim> rows, NodeIndex anchor)
       : rw_(rw), experts_(experts), rows_(std::move(rows)), anchor_(anchor) {}
 
   /// Emits the value [rows…, N] of each expert for `value` [E, …, N], whose middle dims are `rows`

@@ -137,7 +137,7 @@ ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swap
   keys = find_padded(rw, keys, width);
   values = find_padded(rw, values, width);
   if (!keys.exists() || !values.exists()) return ir::kNoValue;
-  const auto raised = [&](ValueId from, ValueId to) {
+  const auto is_unsqueezed = [&](ValueId from, ValueId to) {
     const auto& a = rw.type(from).dims;
     const auto& b = rw.type(to).dims;
     return strip_views(rw, to) == strip_views(rw, from) && b.size() == 5 && b[0] == Dim(1) &&
@@ -145,12 +145,12 @@ ValueId find_present(const Rewriter& rw, ValueId keys, ValueId values, bool swap
   };
   for (NodeIndex view : rw.users(keys)) {
     const ValueId first = rw.node(view).outputs.at(0);
-    if (!raised(keys, first)) continue;
+    if (!is_unsqueezed(keys, first)) continue;
     for (NodeIndex user : rw.users(first)) {
       const ir::Node& node = rw.node(user);
       const auto* concat = std::get_if<ir::Concat>(&node.op);
       if (concat && concat->axis == 0 && node.inputs.size() == 2 && node.inputs[0] == first &&
-          raised(values, node.inputs[1]))
+          is_unsqueezed(values, node.inputs[1]))
         return node.outputs[0];
     }
   }

@@ -19,7 +19,7 @@ struct Choice {
 
 /// Returns x if `ids` is min(max(x, 0), experts - 1) or max(min(x, experts - 1), 0), otherwise
 /// `ids`.
-ValueId without_limits(const Rewriter& rw, ValueId ids, std::int64_t experts) {
+ValueId before_clamp(const Rewriter& rw, ValueId ids, std::int64_t experts) {
   const auto limited = [&](ValueId value, ir::BinaryKind kind, double limit) {
     const auto found = with_scalar(rw, value, kind);
     if (found && found->scalar == limit) return found->value;
@@ -53,7 +53,7 @@ bool are_top_indices(const Rewriter& rw, ValueId ids, std::int64_t experts) {
 /// Limits are removed, because ExpertLinear clamps its ids.
 std::optional<Choice> match_choice(const Rewriter& rw, ValueId ids, std::int64_t experts) {
   if (rw.type(ids).element != ir::ElementType::kI64) return std::nullopt;
-  const ValueId free = without_limits(rw, ids, experts);
+  const ValueId free = before_clamp(rw, ids, experts);
   if (free == ids && !are_top_indices(rw, ids, experts)) return std::nullopt;
   return Choice{free, experts};
 }

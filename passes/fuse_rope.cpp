@@ -55,7 +55,7 @@ std::optional<RopeMatch> follow(const Rewriter& rw, HeadElementAnalysis& element
     const ir::Node& node = rw.node(i);
     if (i >= rw.size() || !rw.alive(i) || !elements.visit(node)) continue;
     for (ValueId y : node.outputs) {
-      const HeadElements* made = elements.made_from_x(y);
+      const HeadElements* made = elements.elements_of(y);
       if (made && made->shape.size() == 1 && rw.type(y) == rw.type(x)) {
         auto rotation = match_rotation(made->elements);
         if (rotation && elements.sequence_axis())

@@ -76,7 +76,7 @@ void HeadElementAnalysis::start(ValueId x) {
   from_x_.emplace(x, std::move(result));
 }
 
-const HeadElements* HeadElementAnalysis::made_from_x(ValueId value) const {
+const HeadElements* HeadElementAnalysis::elements_of(ValueId value) const {
   const auto it = from_x_.find(value);
   return it == from_x_.end() ? nullptr : &it->second;
 }
@@ -85,7 +85,7 @@ const HeadElements* HeadElementAnalysis::made_from_x(ValueId value) const {
 /// of x.
 std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::Node& node) {
   for (std::size_t side = 0; side < 2; ++side) {
-    const HeadElements* x = made_from_x(node.inputs[side]);
+    const HeadElements* x = elements_of(node.inputs[side]);
     const RopeFactors* f = x ? factors(node.inputs[1 - side]) : nullptr;
     if (!f || f->shape.size() < x->shape.size()) continue;
     const std::vector<Dim>& fd = rw_.type(node.inputs[1 - side]).dims;
@@ -142,8 +142,8 @@ std::optional<std::vector<HeadElements>> HeadElementAnalysis::product(const ir::
 bool HeadElementAnalysis::visit(const ir::Node& node) {
   std::optional<std::vector<HeadElements>> results;
   if (const auto* bin = std::get_if<ir::Binary>(&node.op)) {
-    const HeadElements* a = made_from_x(node.inputs[0]);
-    const HeadElements* b = made_from_x(node.inputs[1]);
+    const HeadElements* a = elements_of(node.inputs[0]);
+    const HeadElements* b = elements_of(node.inputs[1]);
     const bool subtract = bin->kind == ir::BinaryKind::kSub;
     if (bin->kind == ir::BinaryKind::kMul) {
       results = product(node);
@@ -159,7 +159,7 @@ bool HeadElementAnalysis::visit(const ir::Node& node) {
       results.emplace().push_back(std::move(sum));
     }
   } else if (const auto* un = std::get_if<ir::Unary>(&node.op)) {
-    const HeadElements* x = made_from_x(node.inputs[0]);
+    const HeadElements* x = elements_of(node.inputs[0]);
     if (un->kind != ir::UnaryKind::kNeg || !x) return false;
     HeadElements negated = *x;
     for (RopeForm& form : negated.elements)
@@ -169,7 +169,7 @@ bool HeadElementAnalysis::visit(const ir::Node& node) {
     std::vector<const HeadElements*> in;
     const std::size_t operands =
         std::holds_alternative<ir::Concat>(node.op) ? node.inputs.size() : 1;
-    for (std::size_t i = 0; i < operands; ++i) in.push_back(made_from_x(node.inputs[i]));
+    for (std::size_t i = 0; i < operands; ++i) in.push_back(elements_of(node.inputs[i]));
     if (std::ranges::find(in, nullptr) != in.end()) return false;
     results.emplace();
     for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {

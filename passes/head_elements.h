@@ -45,7 +45,7 @@ class HeadElementAnalysis {
   /// they are unknown.
   bool visit(const ir::Node& node);
   /// Returns the elements of a value computed from x; nullptr if `visit` has not found them.
-  const HeadElements* made_from_x(ir::ValueId value) const;
+  const HeadElements* elements_of(ir::ValueId value) const;
   /// Returns the axis of x that corresponds to the tokens of the factors (1 or 2). It is known
   /// after a product with factors has been visited.
   std::optional<std::size_t> sequence_axis() const { return sequence_axis_; }

@@ -23,7 +23,7 @@ bool is_elementwise(const ir::Op& op) {
 
 /// Returns whether each row along the last axis is an arithmetic progression, up to the rounding of
 /// f32. Rows may have different steps.
-bool grows_evenly(const ir::Constant& table) {
+bool has_arithmetic_rows(const ir::Constant& table) {
   constexpr double kRounding = 1e-6;
   if (table.dims().empty() || table.element_count() > kMaxTableElements) return false;
   const auto count = static_cast<std::size_t>(table.dims().back());
@@ -60,7 +60,7 @@ std::optional<BiasIndex> PositionBias::find(ValueId value) {
     return std::nullopt;
   // Only for a whole term: the softmax cancels a number that all keys share only if it is added to
   // the scores directly.
-  if (is_cut_of_even_table(value, axes)) return BiasIndex::kDistance;
+  if (is_slice_of_arithmetic_table(value, axes)) return BiasIndex::kDistance;
   return find(value, axes);
 }
 
@@ -94,7 +94,7 @@ std::optional<BiasIndex> PositionBias::compute(ValueId value, const Axes& axes) 
 /// axis of a constant whose rows are arithmetic progressions. slope * (key + n) is slope * (key -
 /// query) plus a number that all keys of the query share. The softmax cancels this number, so it
 /// does not matter where the slice begins.
-bool PositionBias::is_cut_of_even_table(ValueId value, const Axes& axes) const {
+bool PositionBias::is_slice_of_arithmetic_table(ValueId value, const Axes& axes) const {
   if (!rw_.op<ir::Slice>(value)) return false;
   const ir::Node& node = *rw_.producer(value);
   const ir::ConstantPtr table = rw_.constant(node.inputs[0]);
@@ -110,7 +110,7 @@ bool PositionBias::is_cut_of_even_table(ValueId value, const Axes& axes) const {
   const auto cut = integers(3), steps = integers(4);
   const bool last = cut == Integers{std::ssize(axes) - 1} || cut == Integers{-1};
   const bool has_steps = node.inputs.size() > 4 && node.inputs[4].exists();
-  return last && (!has_steps || steps == Integers{1}) && grows_evenly(*table);
+  return last && (!has_steps || steps == Integers{1}) && has_arithmetic_rows(*table);
 }
 
 std::optional<BiasIndex> PositionBias::of_affine(const ir::AffineIndex& index,

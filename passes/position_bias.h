@@ -51,7 +51,7 @@ class PositionBias {
   std::optional<BiasIndex> of_affine(const ir::AffineIndex& index, const Axes& axes) const;
   std::optional<BiasIndex> of_elementwise(const ir::Node& node, const Axes& axes);
   std::optional<BiasIndex> of_lookup(const ir::Node& node, const Axes& axes);
-  bool is_cut_of_even_table(ir::ValueId value, const Axes& axes) const;
+  bool is_slice_of_arithmetic_table(ir::ValueId value, const Axes& axes) const;
   std::optional<BiasIndex> of_view(const ir::Node& node, ir::ValueId value, const Axes& axes);
   /// Returns the elements of a value at the sizes `sizes_`; nullptr if they cannot be computed.
   const reference::Tensor* evaluate(ir::ValueId value);

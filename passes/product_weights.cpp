@@ -25,7 +25,7 @@ class WeightRewriter {
         auto body = std::make_shared<ir::Graph>(*inner->body);
         run(*body, inner);
         inner->body = std::move(body);
-      } else if (has_quantized_weight(nodes[i].op) && rewrite_.wants(nodes[i].op)) {
+      } else if (has_quantized_format(nodes[i].op) && rewrite_.wants(nodes[i].op)) {
         products[nodes[i].inputs[kWeight]].push_back(i);
       }
     }
@@ -81,7 +81,7 @@ class WeightRewriter {
 
 }  // namespace
 
-bool has_quantized_weight(const ir::Op& op) {
+bool has_quantized_format(const ir::Op& op) {
   if (const auto* linear = std::get_if<ir::Linear>(&op)) return is_quantized(linear->format);
   if (const auto* experts = std::get_if<ir::ExpertLinear>(&op))
     return is_quantized(experts->format);

@@ -21,9 +21,9 @@ struct WeightRewrite {
 
 /// Returns whether the operator is a Linear, ExpertLinear or QkvProjection with a quantized weight
 /// format. (The weight is operand 1; its constant may still be f32.)
-bool has_quantized_weight(const ir::Op& op);
+bool has_quantized_format(const ir::Op& op);
 
-/// Applies `rewrite` to the products with has_quantized_weight(), in the graph and in the bodies of
+/// Applies `rewrite` to the products with has_quantized_format(), in the graph and in the bodies of
 /// loops. Other users of a constant, such as an embedding, keep it. A loop parameter with other
 /// users is unchanged.
 void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite);

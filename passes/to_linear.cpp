@@ -130,7 +130,7 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
 
 /// Replaces linear(view(x)) by reshape(linear(x)) if the view keeps rows, so that layers before and
 /// after a view with two dims become adjacent.
-bool take_rows(Rewriter& rw, NodeIndex i) {
+bool move_view_after(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto* linear = std::get_if<ir::Linear>(&node.op);
   if (!linear || rw.type(node.inputs[0]).rank() != 2) return false;
@@ -166,7 +166,7 @@ Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
   LLMC_TRY(graph, std::move(rw).finish());
   Rewriter views(std::move(graph));
   for (NodeIndex i = 0; i < views.size(); ++i)
-    if (views.alive(i)) take_rows(views, i);
+    if (views.alive(i)) move_view_after(views, i);
   return std::move(views).finish();
 }
 

@@ -46,7 +46,7 @@ std::vector<std::int32_t> tokens_for(std::uint32_t count, std::uint32_t vocabula
 
 exec::EncoderInput made_up_source(std::uint32_t size, const exec::ModelFacts& model) {
   if (model.source_width == 0) return {.ids = tokens_for(size, model.source_vocab), .features = {}};
-  return {.ids = {}, .features = exec::made_up_features(std::size_t{size} * model.source_width)};
+  return {.ids = {}, .features = exec::random_features(std::size_t{size} * model.source_width)};
 }
 
 /// Returns the sizes of the sources to encode; empty for a decoder.
@@ -125,7 +125,7 @@ class BenchSession {
 
   /// Creates inputs for the media encoder, which the model must have.
   Status make_image(const driver::BundleFacts& facts) {
-    LLMC_TRY(image_, exec::encode_made_up_image(facts, *session_));
+    LLMC_TRY(image_, exec::encode_random_media(facts, *session_));
     return ok_status();
   }
 
@@ -249,7 +249,7 @@ class BenchSession {
   const exec::ModelFacts& model_;
   std::uint32_t vocabulary_, source_;
   StageClock* clock_;
-  exec::MadeUpImage image_;
+  exec::RandomMediaInput image_;
 };
 
 void finish(BenchResult& result) {

@@ -63,11 +63,11 @@ Result<GemmOperands> GemmOperands::create(const emit::GemmKernel& kernel) {
       },
       &fill, fill.parts);
   auto* const x = reinterpret_cast<float*>(result.x.get());
-  for (std::size_t i = 0; i < result.x_floats; ++i) x[i] = packing::mixed_float(kGemmInputSeed, i);
+  for (std::size_t i = 0; i < result.x_floats; ++i) x[i] = packing::random_float(kGemmInputSeed, i);
   return result;
 }
 
-void GemmOperands::forget_result() {
+void GemmOperands::poison_result() {
   std::memset(y.get(), 0xff, y_floats * sizeof(float));
 }
 

@@ -30,7 +30,7 @@ struct GemmOperands {
   const float* input() const { return reinterpret_cast<const float*>(x.get()); }
   float* output() const { return reinterpret_cast<float*>(y.get()); }
   /// Overwrites y, so that elements that the kernel does not write are detected.
-  void forget_result();
+  void poison_result();
   /// Returns the FNV-1a hash of the bytes of y.
   std::uint64_t hash() const;
 };

@@ -92,7 +92,7 @@ Status bench_native(const KernelBenchOptions& options, WeightKind format,
   for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {
     for (const Candidate& candidate : candidates) {
       driver::report(progress, name, done++, total);
-      if (repetition == 0) operands.forget_result();
+      if (repetition == 0) operands.poison_result();
       const double seconds = run_once(candidate, operands, options.shape.tokens);
       if (repetition == 0) {
         candidate.times->hash = operands.hash();

@@ -30,7 +30,7 @@ Result<GemmShape> parse_gemm_shape(std::string_view text);
 /// Parses a list of formats such as "f32,q4". Fails with kUsage for other text.
 Result<std::vector<WeightKind>> parse_kernel_formats(std::string_view text);
 
-/// Seeds of pseudorandom weights and x (llmc/quant/random.h: fill_weight() and mixed_float()).
+/// Seeds of pseudorandom weights and x (llmc/quant/random.h: fill_weight() and random_float()).
 inline constexpr std::uint64_t kGemmWeightSeed = 1, kGemmInputSeed = 2;
 
 struct KernelBenchOptions {

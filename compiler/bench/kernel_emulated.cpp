@@ -119,7 +119,7 @@ Result<InstructionCounts> count(const CountingEmulator& counting, const emit::Ge
   emulator.command.push_back(
       fmt::format("{},out={}", escaped_path(counting.plugin), escaped_path(out)));
   LLMC_TRY(Running running, Running::start(emulator, program, weights));
-  operands.forget_result();
+  operands.poison_result();
   LLMC_RETURN_IF_ERROR(running.run(kernel, operands, times));
   LLMC_RETURN_IF_ERROR(running.finish());
   return read_counts(out);
@@ -216,7 +216,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
     for (std::uint32_t repetition = 0; repetition <= options.repetitions; ++repetition) {
       for (std::size_t i = 0; i < programs.size(); ++i) {
         driver::report(progress, name, done++, total);
-        operands.forget_result();
+        operands.poison_result();
         const auto started = std::chrono::steady_clock::now();
         LLMC_RETURN_IF_ERROR(running[i].run(kernel, operands, 1));
         const auto took = std::chrono::steady_clock::now() - started;

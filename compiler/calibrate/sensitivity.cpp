@@ -160,14 +160,14 @@ double log_sum_exp(std::span<const float> x) {
 void add_divergences(std::span<const float> exact, std::span<const std::span<const float>> others,
                      std::span<double> sums) {
   const double total = log_sum_exp(exact);
-  std::vector<double> chances(exact.size());
+  std::vector<double> probabilities(exact.size());
   for (std::size_t i = 0; i < exact.size(); ++i)
-    chances[i] = reference::exact_exp(exact[i] - total);
+    probabilities[i] = reference::exact_exp(exact[i] - total);
   for (std::size_t m = 0; m < others.size(); ++m) {
     // sum of p (ln p - ln q), where ln p = x - lse(x).
     double sum = 0;
     for (std::size_t i = 0; i < exact.size(); ++i)
-      sum += chances[i] * (double{exact[i]} - double{others[m][i]});
+      sum += probabilities[i] * (double{exact[i]} - double{others[m][i]});
     sums[m] += std::max(0.0, sum - total + log_sum_exp(others[m]));
   }
 }

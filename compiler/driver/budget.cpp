@@ -61,7 +61,7 @@ class Fitter {
     const std::vector<std::int32_t> token[] = {{0}};
     LLMC_RETURN_IF_ERROR(calibrate::window_inputs(stages_, token, 1));  // refuses other models
     LLMC_RETURN_IF_ERROR(find_candidates());
-    if (budget_.bytes > 0 && budget_.bytes < least_bytes_) return over_budget(least_bytes_);
+    if (budget_.bytes > 0 && budget_.bytes < min_bytes_) return over_budget(min_bytes_);
     LLMC_RETURN_IF_ERROR(measure());
     make_units();
     return budget_.bytes > 0 ? fit_bytes() : fit_divergence();
@@ -102,9 +102,9 @@ class Fitter {
       for (const plan::PackedWeight& weight : plan.program.weights)
         if (weight.use == plan::WeightUse::kMatrix)
           bytes[f][weight.data.get()] += round_up(weight.bytes, kAlignment);
-      if (f == 0) least_bytes_ = plan.weights_bytes;
+      if (f == 0) min_bytes_ = plan.weights_bytes;
     }
-    other_bytes_ = least_bytes_;
+    other_bytes_ = min_bytes_;
     std::map<std::size_t, std::int64_t> first_layer;  // by the node of the loop
     std::int64_t layers = 0;
     std::set<const ir::Constant*> seen;
@@ -284,9 +284,9 @@ class Fitter {
       if (plan.weights_bytes <= budget_.bytes) return finish(std::move(graph), formats, plan);
       // The plan may exceed the budget because a constant that all layers share is stored once for
       // each loop.
-      if (budget == least_bytes_) return over_budget(plan.weights_bytes);
+      if (budget == min_bytes_) return over_budget(plan.weights_bytes);
       const std::uint64_t excess = plan.weights_bytes - budget_.bytes;
-      budget = budget - least_bytes_ > excess ? budget - excess : least_bytes_;
+      budget = budget - min_bytes_ > excess ? budget - excess : min_bytes_;
     }
   }
 
@@ -362,7 +362,7 @@ class Fitter {
   const WeightBudget& budget_;
   const Progress& progress_;
   std::vector<Candidate> candidates_;
-  std::uint64_t least_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; all but the candidates
+  std::uint64_t min_bytes_ = 0, other_bytes_ = 0;  // all weights in q4; all but the candidates
   std::vector<Unit> units_;
   std::vector<ChoiceUnit> choices_;
   std::unique_ptr<Measurements> measurements_;

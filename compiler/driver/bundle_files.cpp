@@ -290,7 +290,7 @@ void read_work(const nlohmann::json& json, BundleFacts& facts) {
   }
   if (json.contains("rounding")) facts.rounding = rounding_from(json.at("rounding"));
   for (const auto& entry : json.value("products", nlohmann::json::array())) {
-    const auto part = plan::part_named(entry.at("part").get<std::string>());
+    const auto part = plan::parse_part(entry.at("part").get<std::string>());
     if (!part) continue;
     facts.products.push_back({.part = *part,
                               .format = entry.at("format").get<std::string>(),

@@ -70,9 +70,9 @@ void warn_of_control_tokens(const CalibrationText& given, const hosted::Tokenize
 
 std::uint32_t calibration_tokens(std::uint64_t weights) {
   // The work is proportional to the numbers of weights and of tokens.
-  constexpr std::uint64_t kWork = 10'000'000'000'000, kFewest = 8192, kMost = 32768;
+  constexpr std::uint64_t kWork = 10'000'000'000'000, kMinTokens = 8192, kMaxTokens = 32768;
   return static_cast<std::uint32_t>(
-      std::clamp(kWork / std::max<std::uint64_t>(weights, 1), kFewest, kMost));
+      std::clamp(kWork / std::max<std::uint64_t>(weights, 1), kMinTokens, kMaxTokens));
 }
 
 std::string calibration_key(const CompileOptions& options) {

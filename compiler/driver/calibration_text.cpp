@@ -16,7 +16,7 @@ namespace llmc::driver {
 namespace {
 
 /// Minimum number of tokens. The inputs of a matrix for fewer tokens are not representative.
-constexpr std::size_t kFewestTokens = 64;
+constexpr std::size_t kMinTextTokens = 64;
 
 Diagnostic bad_text(const CalibrationText& given, std::string message, std::string hint) {
   return file_failure(ErrorKind::kBadInput, given.source, std::move(message), std::move(hint));
@@ -86,11 +86,11 @@ Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
 
 Status check_ids(const CalibrationText& given, std::span<const std::int32_t> ids,
                  std::int64_t vocabulary, std::uint32_t tokens) {
-  if (ids.size() < kFewestTokens)
+  if (ids.size() < kMinTextTokens)
     return bad_text(
         given,
         fmt::format("the calibration's text has {}, fewer than {}", counted(ids.size(), "token"),
-                    kFewestTokens),
+                    kMinTextTokens),
         fmt::format("give a text of some pages, of which up to {} tokens are read", tokens));
   for (const std::int32_t id : ids)
     if (id >= vocabulary)

@@ -25,9 +25,9 @@ constexpr std::uint32_t kMeasuredWindow = 128;
 std::uint32_t tokens_for(std::uint64_t weights, std::size_t matrices) {
   // For each rounded matrix, a token runs through half of the layers on average.
   constexpr std::uint64_t kWork = 400'000'000'000;
-  constexpr std::uint64_t kFewest = kMeasuredWindow, kMost = 8 * kMeasuredWindow;
+  constexpr std::uint64_t kMinTokens = kMeasuredWindow, kMaxTokens = 8 * kMeasuredWindow;
   const std::uint64_t each = std::max<std::uint64_t>(weights / 2 * matrices, 1);
-  const std::uint64_t tokens = std::clamp(kWork / each, kFewest, kMost);
+  const std::uint64_t tokens = std::clamp(kWork / each, kMinTokens, kMaxTokens);
   return static_cast<std::uint32_t>(tokens / kMeasuredWindow * kMeasuredWindow);
 }
 

@@ -233,9 +233,10 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
       fmt::arg("program", plan.program_hash), fmt::arg("steps", step_fields(plan)),
       fmt::arg("head", plan.options.shard.is_last() ? "    .head = head,\n" : ""),
-      fmt::arg("choose", plan.options.shard.is_last() && plan::chosen_from(program) != nullptr
-                             ? "    .choose = choose,\n"
-                             : ""),
+      fmt::arg("choose",
+               plan.options.shard.is_last() && plan::greedy_choice_product(program) != nullptr
+                   ? "    .choose = choose,\n"
+                   : ""),
       fmt::arg("shard", shard_fields(plan)),
       fmt::arg("step", plan.partition ? "    .run_step = run_step,\n" : ""),
       fmt::arg("flights", plan.partition ? "    .run_in_flight = llmc_run_in_flight,\n" : ""),

@@ -209,7 +209,7 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
 /// Returns the function `choose`; empty if the program has none. It runs the stages of `head`,
 /// except that the last one stores only the greatest logit.
 std::string choose_function(const Plan& plan, LoopNests& nests) {
-  const plan::LinearStage* const last = plan::chosen_from(plan.program);
+  const plan::LinearStage* const last = plan::greedy_choice_product(plan.program);
   if (last == nullptr) return {};
   std::vector<plan::Stage> stages = plan.program.head;
   std::get<plan::LinearStage>(stages.back().op).epilogue = plan::LinearStage::Epilogue::kChoose;

@@ -16,7 +16,7 @@ constexpr std::string_view kComment = "  // ";
 /// Returns the part of the stage whose comment begins with `line`.
 Part tagged_part(std::string_view line) {
   line.remove_prefix(kComment.size());
-  return plan::part_named(line.substr(0, line.find(':'))).value_or(Part::kRest);
+  return plan::parse_part(line.substr(0, line.find(':'))).value_or(Part::kRest);
 }
 
 }  // namespace

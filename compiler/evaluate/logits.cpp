@@ -29,7 +29,7 @@ exec::EncoderInput fixed_source(const exec::ModelFacts& model) {
             .features = {}};
   const std::uint64_t frames =
       std::min<std::uint64_t>(model.source_max, std::uint64_t{8} * model.source_min);
-  return {.ids = {}, .features = exec::made_up_features(frames * model.source_width)};
+  return {.ids = {}, .features = exec::random_features(frames * model.source_width)};
 }
 
 std::uint32_t logit_bits(float logit) {

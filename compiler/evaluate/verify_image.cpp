@@ -7,7 +7,7 @@
 namespace llmc::evaluate {
 Result<VerifyImage> verify_image(const ir::Graph& graph, const driver::BundleFacts& facts,
                                  exec::Session& session) {
-  LLMC_TRY(const exec::MadeUpImage run, exec::encode_made_up_image(facts, session));
+  LLMC_TRY(const exec::RandomMediaInput run, exec::encode_random_media(facts, session));
   std::vector<reference::Tensor> inputs;
   for (const ir::ConstantPtr& input : run.inputs) inputs.push_back(reference::to_tensor(*input));
   LLMC_TRY(std::vector<reference::Tensor> expected, reference::evaluate(graph, inputs));

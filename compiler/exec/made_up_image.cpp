@@ -4,9 +4,9 @@
 
 namespace llmc::exec {
 
-Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Session& session) {
+Result<RandomMediaInput> encode_random_media(const driver::BundleFacts& facts, Session& session) {
   for (const int max_integer : {1, 0}) {
-    MadeUpImage image;
+    RandomMediaInput image;
     for (const driver::ImageInput& input : facts.image_inputs) {
       image.inputs.push_back(random_tensor(input.element, input.dims, max_integer));
       image.data.push_back(image.inputs.back()->bytes());
@@ -19,7 +19,7 @@ Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Sessi
     if (max_integer == 0 || rows.error().first().kind != ErrorKind::kBadInput)
       return std::move(rows).error();
   }
-  return MadeUpImage();  // not reached
+  return RandomMediaInput();  // not reached
 }
 
 }  // namespace llmc::exec

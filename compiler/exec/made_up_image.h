@@ -10,7 +10,7 @@ namespace llmc::exec {
 
 /// Pseudorandom inputs of a media encoder, with the maximum sizes of open dims, and the rows that
 /// the encoder computes from them.
-struct MadeUpImage {
+struct RandomMediaInput {
   std::vector<ir::ConstantPtr> inputs;
   std::vector<std::vector<std::byte>> data;  // of the inputs
   std::vector<float> rows;
@@ -20,6 +20,6 @@ struct MadeUpImage {
 };
 /// Encodes pseudorandom inputs (random_tensor()): floats in [-1, 1], and integers 0 and 1, or only
 /// 0 if 1 is an index out of range. Fails like Session::encode_image().
-Result<MadeUpImage> encode_made_up_image(const driver::BundleFacts& facts, Session& session);
+Result<RandomMediaInput> encode_random_media(const driver::BundleFacts& facts, Session& session);
 
 }  // namespace llmc::exec

@@ -232,7 +232,8 @@ Result<std::unique_ptr<Session>> NativeModel::start(const SessionOptions& option
   if (used.chunk == 0) used.chunk = chunk_;
   LLMC_TRY(SessionHandle handle, open(used));
   handle.image_bytes = image_bytes();
-  if (ranks_ != nullptr) handle = over_ranks(std::move(handle), *ranks_, facts_, used.chunk);
+  if (ranks_ != nullptr)
+    handle = make_distributed_session(std::move(handle), *ranks_, facts_, used.chunk);
   return std::make_unique<Session>(facts_, used, linked_.path, std::move(handle));
 }
 

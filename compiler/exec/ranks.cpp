@@ -81,7 +81,7 @@ struct RankSession {
   /// sequence in advance and sends it. The next step uses these tokens if no other call precedes
   /// it.
   std::vector<std::uint32_t> ahead = {};
-  std::vector<std::vector<std::int32_t>> sampled_ahead = {};  // by group; only on the last rank
+  std::vector<std::vector<std::int32_t>> presampled = {};  // by group; only on the last rank
 
   ~RankSession() {
     // Do not communicate after an exception, because the other ranks may wait for this one.
@@ -177,13 +177,13 @@ struct RankSession {
   void settle() {
     if (!is_last()) for_each_group(ahead, [&](std::size_t, auto members) { sample(members); });
     ahead.clear();
-    sampled_ahead.clear();
+    presampled.clear();
   }
   /// Samples a token for each sequence and appends it. Then the last rank samples the tokens of the
   /// next step and sends them, so that the first rank need not wait for the other groups.
   llmc_status step(std::span<const std::uint32_t> sequences, std::int32_t* tokens) {
     if (!std::ranges::equal(ahead, sequences)) settle();
-    std::vector<Sampled> known = std::exchange(sampled_ahead, {});
+    std::vector<Sampled> known = std::exchange(presampled, {});
     // Sample for all groups before sampling in advance for any, because messages arrive in order.
     if (ahead.empty())
       for_each_group(sequences,
@@ -199,7 +199,7 @@ struct RankSession {
       if (bad == LLMC_OK) bad = append(members, chosen);
       std::ranges::copy(chosen, tokens + begin);
       if (status == LLMC_OK) status = bad;
-      if (is_last()) sampled_ahead.push_back(sample_here(members));
+      if (is_last()) presampled.push_back(sample_here(members));
     });
     return status;
   }
@@ -370,7 +370,7 @@ Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_
                      "compile all of them in one call of llmc compile --stages");
 }
 
-std::string text_of_first(Ranks& ranks, std::string text) {
+std::string broadcast_text(Ranks& ranks, std::string text) {
   if (ranks.rank() == 0) {
     for (std::uint32_t rank = 1; rank < ranks.count(); ++rank)
       ranks.send(rank, std::as_bytes(std::span(text)));
@@ -380,8 +380,8 @@ std::string text_of_first(Ranks& ranks, std::string text) {
   return {reinterpret_cast<const char*>(received.data()), received.size()};
 }
 
-SessionHandle over_ranks(SessionHandle own, Ranks& ranks, const ModelFacts& model,
-                         std::uint32_t chunk) {
+SessionHandle make_distributed_session(SessionHandle own, Ranks& ranks, const ModelFacts& model,
+                                       std::uint32_t chunk) {
   auto session = std::make_shared<RankSession>(std::move(own), ranks, model, chunk);
   session->api = *session->own.api;
   set_functions(session->api);

@@ -38,14 +38,14 @@ Status check_shards(Ranks& ranks, const ModelFacts& model, std::uint64_t source_
 
 /// Returns the `text` of rank 0 on all ranks, because only rank 0 can read standard input. Call it
 /// on all ranks.
-std::string text_of_first(Ranks& ranks, std::string text);
+std::string broadcast_text(Ranks& ranks, std::string text);
 
 /// Returns the session of the whole model, given this rank's session of its shard. All ranks must
 /// make the same calls, which then return the same values. However, logits and probabilities are
 /// available only on the last rank; the other ranks return zeros. A rank returns from a call when
 /// its own part is done, so that ranks work on successive chunks, or on several sequences, at the
 /// same time. `ranks` must outlive the session.
-SessionHandle over_ranks(SessionHandle own, Ranks& ranks, const ModelFacts& model,
-                         std::uint32_t chunk);
+SessionHandle make_distributed_session(SessionHandle own, Ranks& ranks, const ModelFacts& model,
+                                       std::uint32_t chunk);
 
 }  // namespace llmc::exec

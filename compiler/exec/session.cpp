@@ -215,7 +215,7 @@ Status Session::encode(const EncoderInput& source) {
               source.features.size() / model_.source_width);
 }
 
-std::vector<float> made_up_features(std::size_t count) {
+std::vector<float> random_features(std::size_t count) {
   std::vector<float> features;
   features.reserve(count);
   std::uint32_t state = 1;

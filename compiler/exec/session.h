@@ -78,7 +78,7 @@ struct BeamResult {
 };
 
 /// Returns `count` pseudorandom features in [-1, 1), the same in every call.
-std::vector<float> made_up_features(std::size_t count);
+std::vector<float> random_features(std::size_t count);
 
 /// Checks the source for an encoder-decoder. Fails with kUsage if it is empty or has the wrong kind
 /// (ids or features), is longer or shorter than the encoder allows, or has an incomplete frame.

@@ -70,7 +70,7 @@ class ModelChecker {
     return bad_node(file_, node, std::move(message), std::move(hint));
   }
 
-  Diagnostic blame(const NodeProto& node, std::string message) const {
+  Diagnostic bad_node_of(const NodeProto& node, std::string message) const {
     Diagnostic d = bad(node.name(), std::move(message));
     if (d.node.empty() && node.output_size() > 0) d.node = node.output(0);
     d.op = node.op_type();
@@ -176,14 +176,15 @@ class ModelChecker {
   }
 
   Status check_node(const NodeProto& node) const {
-    if (node.op_type().empty()) return blame(node, "the node has no operator type");
+    if (node.op_type().empty()) return bad_node_of(node, "the node has no operator type");
     if (std::ranges::all_of(node.output(), &std::string::empty))
-      return blame(node, "the node has no output");
+      return bad_node_of(node, "the node has no output");
     std::set<std::string_view> names;
     for (const AttributeProto& attribute : node.attribute()) {
-      if (attribute.name().empty()) return blame(node, "an attribute has no name");
+      if (attribute.name().empty()) return bad_node_of(node, "an attribute has no name");
       if (!names.insert(attribute.name()).second)
-        return blame(node, "has the attribute '" + printable(attribute.name(), 80) + "' twice");
+        return bad_node_of(node,
+                           "has the attribute '" + printable(attribute.name(), 80) + "' twice");
       LLMC_RETURN_IF_ERROR(check_attribute(node, attribute));
     }
     return ok_status();
@@ -193,14 +194,15 @@ class ModelChecker {
   Status check_attribute(const NodeProto& node, const AttributeProto& attribute) const {
     const auto used = value_field(attribute);
     const std::string name = "attribute '" + printable(attribute.name(), 80) + "' ";
-    if (!used) return blame(node, name + "has values of more than one type");
+    if (!used) return bad_node_of(node, name + "has values of more than one type");
     const bool empty = *used == AttributeProto::UNDEFINED;
     if (!empty && !attribute.ref_attr_name().empty())
-      return blame(node, name + "has a value and refers to a function's attribute");
+      return bad_node_of(node, name + "has a value and refers to a function's attribute");
     if (!empty && *used != attribute.type())
-      return blame(node, name + "has the wrong type: it is declared as " +
-                             printable(AttributeProto::AttributeType_Name(attribute.type())) +
-                             ", but its value is " + AttributeProto::AttributeType_Name(*used));
+      return bad_node_of(node, name + "has the wrong type: it is declared as " +
+                                   printable(AttributeProto::AttributeType_Name(attribute.type())) +
+                                   ", but its value is " +
+                                   AttributeProto::AttributeType_Name(*used));
     if (attribute.has_g()) LLMC_RETURN_IF_ERROR(check_nodes(attribute.g().node()));
     for (const GraphProto& graph : attribute.graphs())
       LLMC_RETURN_IF_ERROR(check_nodes(graph.node()));

@@ -148,8 +148,9 @@ std::string declared_text(const ValueInfoProto& value) {
 
 /// Returns whether the shapes have the same sizes after dims of 1 are removed. Blocks of split
 /// models declare dims of 1 at different positions.
-bool differ_in_ones(const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
-                    const ir::TensorType& b) {
+bool equal_without_ones(
+    const google::protobuf::RepeatedPtrField<onnx::TensorShapeProto_Dimension>& a,
+    const ir::TensorType& b) {
   std::vector<std::optional<std::int64_t>> declared, computed;
   for (const auto& dim : a)
     if (!dim.has_dim_value())
@@ -257,7 +258,7 @@ void DeclaredValues::warn_of_size(const ValueInfoProto& declared, const ir::Tens
   if (!type.has_shape() || warnings_.size() >= kMaxNoted) return;
   const auto& dims = type.shape().dim();
   if (static_cast<std::size_t>(dims.size()) != computed.rank()) return;
-  if (is_input && differ_in_ones(dims, computed)) return;
+  if (is_input && equal_without_ones(dims, computed)) return;
   for (int i = 0; i < dims.size(); ++i) {
     // Some exporters write -1 for a symbolic size.
     const auto size = computed.dims[static_cast<std::size_t>(i)].constant();

@@ -139,7 +139,7 @@ void NodeContext::note_gathered(std::size_t slot, ir::ConstantPtr table, ValueId
   if (made != scope_.values.end()) scope_.gathered[made->second] = {std::move(table), indices};
 }
 
-bool NodeContext::in_floats() const {
+bool NodeContext::bypasses_quantization() const {
   return node_.output_size() > 0 && scope_.float_products.contains(node_.output(0));
 }
 

@@ -91,7 +91,7 @@ class NodeContext {
   const std::pair<ir::ConstantPtr, ir::ValueId>* gathered(std::size_t i) const;
   void note_gathered(std::size_t slot, ir::ConstantPtr table, ir::ValueId indices);
   /// Returns whether this node's dynamic quantization is bypassed (Bindings::float_products).
-  bool in_floats() const;
+  bool bypasses_quantization() const;
   /// Returns the name of operand i in the file.
   std::string input_name(std::size_t i) const;
   /// Returns the declared TensorProto.data_type of operand i; 0 if it is not declared.

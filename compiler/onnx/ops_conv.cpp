@@ -67,7 +67,7 @@ ValueId of_patches(NodeContext& n, ValueId x, ValueId weight, ValueId bias, cons
 /// Returns the convolution of x, or kNoValue after an error.
 ValueId convolution(NodeContext& n, ValueId x, ValueId weight, ValueId bias) {
   const std::int64_t groups = n.integer("group", 1);
-  const auto w = window_of(n, x, kernel_of(n, weight));
+  const auto w = padded_window(n, x, kernel_of(n, weight));
   if (!w || n.failed()) return ir::kNoValue;
   if (!ir::is_float(n.type(x).element) || n.type(x).element == ir::ElementType::kF64) {
     n.unsupported("a convolution of " + ir::to_string(n.type(x)) + " is not supported");
@@ -127,7 +127,7 @@ ValueId integer_convolution(NodeContext& n, ValueId x, ValueId weight, std::int6
   if (*channels <= at_once)
     return n.cast(convolution(n, x, weight, ir::kNoValue), ir::ElementType::kI32);
   if (at_once < 1) {
-    const auto w = window_of(n, x, kernel);
+    const auto w = padded_window(n, x, kernel);
     const auto counts = w ? patches(n, x, *w) : std::nullopt;
     if (counts && groups == 1)
       return of_patches(n, n.cast(x, ir::ElementType::kI32), n.cast(weight, ir::ElementType::kI32),

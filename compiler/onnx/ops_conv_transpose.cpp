@@ -79,7 +79,7 @@ void convert_conv_transpose(NodeContext& n) {
   const ValueId x = n.in(0), weight = n.in(1), bias = n.optional_in(2);
   const std::int64_t groups = n.integer("group", 1);
   std::string mode;
-  auto w = given_window(n, x, kernel_of(n, weight), mode);
+  auto w = explicit_window(n, x, kernel_of(n, weight), mode);
   if (!w || n.failed()) return;
   if (!ir::is_float(n.type(x).element) || n.type(x).element == ir::ElementType::kF64)
     return n.unsupported("a convolution of " + ir::to_string(n.type(x)) + " is not supported");

@@ -51,7 +51,7 @@ void convert_quantize_linear(NodeContext& n) {
 void convert_dynamic_quantize_linear(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.failed()) return;
-  if (n.in_floats()) return bypass_quantize(n);
+  if (n.bypasses_quantization()) return bypass_quantize(n);
   const DynamicCodes made = dynamic_codes(n, x);
   n.bind(0, made.codes);
   n.bind(1, made.scale);

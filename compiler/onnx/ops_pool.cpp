@@ -67,7 +67,7 @@ std::optional<Window> pool_window(NodeContext& n, ValueId x, std::vector<std::in
   const auto kernel = n.integers("kernel_shape");
   if (n.failed()) return std::nullopt;
   if (!kernel) return n.bad("attribute 'kernel_shape' is missing"), std::nullopt;
-  return window_of(n, x, *kernel, &ceil_pads);
+  return padded_window(n, x, *kernel, &ceil_pads);
 }
 
 void convert_max_pool(NodeContext& n) {

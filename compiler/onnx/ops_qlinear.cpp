@@ -143,7 +143,8 @@ void convert_dynamic_quantize_matmul(NodeContext& n) {
   const CodedOperand b{.codes = 1, .scale = 2, .zero = 3};
   const ValueId x = n.in(0);
   if (n.failed()) return;
-  if (n.in_floats()) return bind_with_bias(n, n.make(ir::MatMul{}, {x, dequantized(n, b)}), 4);
+  if (n.bypasses_quantization())
+    return bind_with_bias(n, n.make(ir::MatMul{}, {x, dequantized(n, b)}), 4);
   const DynamicCodes a = dynamic_codes(n, x);
   bind_with_bias(n, scaled_product(n, a, b), 4);
 }

@@ -86,8 +86,8 @@ bool Window::has_pads() const {
   return std::ranges::any_of(pads_begin, is_pad) || std::ranges::any_of(pads_end, is_pad);
 }
 
-std::optional<Window> given_window(NodeContext& n, ValueId x, std::vector<std::int64_t> kernel,
-                                   std::string& mode) {
+std::optional<Window> explicit_window(NodeContext& n, ValueId x, std::vector<std::int64_t> kernel,
+                                      std::string& mode) {
   if (n.failed()) return std::nullopt;
   const std::size_t rank = kernel.size();
   for (const std::int64_t size : kernel)
@@ -111,10 +111,10 @@ std::optional<Window> given_window(NodeContext& n, ValueId x, std::vector<std::i
   return w;
 }
 
-std::optional<Window> window_of(NodeContext& n, ValueId x, std::vector<std::int64_t> kernel,
-                                std::vector<std::int64_t>* ceil_pads) {
+std::optional<Window> padded_window(NodeContext& n, ValueId x, std::vector<std::int64_t> kernel,
+                                    std::vector<std::int64_t>* ceil_pads) {
   std::string mode;
-  auto w = given_window(n, x, std::move(kernel), mode);
+  auto w = explicit_window(n, x, std::move(kernel), mode);
   if (!w) return std::nullopt;
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") pad_to_same(n, x, mode == "SAME_UPPER", *w);
   if (ceil_pads != nullptr)

@@ -25,14 +25,14 @@ struct Window {
 /// Returns the window that the attributes of this node specify, and sets `mode` to 'auto_pad'. The
 /// window has no pads if `mode` is not NOTSET. Reports an error and returns nullopt if an attribute
 /// is invalid or x does not have two dims more than the kernel.
-std::optional<Window> given_window(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
-                                   std::string& mode);
+std::optional<Window> explicit_window(NodeContext& n, ir::ValueId x,
+                                      std::vector<std::int64_t> kernel, std::string& mode);
 /// Returns the window of this node, with pads computed from 'auto_pad'. Reports an error and
 /// returns nullopt if an attribute is invalid, or if pads depend on a size that is not known. If
 /// `ceil_pads` is not null, also applies 'ceil_mode' and sets `ceil_pads` to the elements that it
 /// adds to pads_end. Otherwise 'ceil_mode' is not read.
-std::optional<Window> window_of(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
-                                std::vector<std::int64_t>* ceil_pads = nullptr);
+std::optional<Window> padded_window(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> kernel,
+                                    std::vector<std::int64_t>* ceil_pads = nullptr);
 
 /// Returns x with elements of `value` before and after its spatial dims; negative pads remove
 /// elements.

@@ -160,7 +160,8 @@ std::uint64_t estimate_code_bytes(const Plan& plan) {
   Counter counter(plan, sizes_of(*plan.options.target));
   counter.count(plan.program.forward, nullptr);
   counter.count(plan.program.head, nullptr);
-  if (const LinearStage* const head = chosen_from(plan.program)) counter.add_choice(*head);
+  if (const LinearStage* const head = greedy_choice_product(plan.program))
+    counter.add_choice(*head);
   return counter.bytes();
 }
 

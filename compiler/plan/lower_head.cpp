@@ -177,15 +177,15 @@ void split_codes_of_head(Program& program) {
   if (head == nullptr) return;
   PackedWeight& weight = program.weights[head->weight.index];
   // For smaller heads, the time saved does not justify the additional code.
-  constexpr std::uint64_t kLeastWeights = std::uint64_t{1} << 20;
+  constexpr std::uint64_t kMinWeights = std::uint64_t{1} << 20;
   const bool six = weight.matrix == coded_weight(kSixBits) &&
                    weight.conversion != WeightConversion::kPreserved &&
-                   weight.rows * weight.columns >= kLeastWeights;
+                   weight.rows * weight.columns >= kMinWeights;
   if (!six || is_shared(program.forward, *head) || is_shared(program.head, *head)) return;
   weight.matrix = coded_weight(kSplitSixBits);
 }
 
-const LinearStage* chosen_from(const Program& program) {
+const LinearStage* greedy_choice_product(const Program& program) {
   const LinearStage* const head = logits_product(program);
   const WeightKind split = coded_weight(kSplitSixBits);
   return head && program.weights[head->weight.index].matrix == split ? head : nullptr;

@@ -13,7 +13,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   // With fewer rows of the weight per group, copying the elements of x does not pay off.
   constexpr std::int64_t kManyRows = 4;
   // Blocks of fewer rows would spend too much of their time on that copy.
-  constexpr std::int64_t kLeastBlockRows = 96;
+  constexpr std::int64_t kMinBlockRows = 96;
   constexpr std::int64_t kManyPositions = 1024;
   const ir::ValueId out = node.outputs[0];
   const std::vector<std::int64_t> weight = bounds(dims(node.inputs[1]));
@@ -38,8 +38,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   const Size positions_of_all = y_dims[0] * op.groups * product(positions);
   std::int64_t block_rows = rows;
   for (std::int64_t down = 2;
-       positions_of_all.bound() * (down - 1) < kManyPositions && block_rows > kLeastBlockRows;
-       ++down)
+       positions_of_all.bound() * (down - 1) < kManyPositions && block_rows > kMinBlockRows; ++down)
     block_rows = (rows + down - 1) / down;
   const std::int64_t down = (rows + block_rows - 1) / block_rows;
 

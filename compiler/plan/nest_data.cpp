@@ -191,7 +191,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
                       [&](const View& v) { return reshaped(sliced(v, *axis, index, 1, 1), to); });
   }
   const AxisSplit split = around(dims(data), *axis);
-  const Stored from = stored_as_it_is(data), at = stored_as_it_is(indices);
+  const Stored from = stored_unwidened(data), at = stored_unwidened(indices);
   const View to = result(y);
   emit(node, CallStage{.kernel = "gather",
                        .types = {from.type, computed_in(element(y)), at.type},

@@ -44,7 +44,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
   const View from = stored(data);
-  const Stored at = stored_as_it_is(node.inputs[1]);
+  const Stored at = stored_unwidened(node.inputs[1]);
   const View to = result(y);
   emit(node, CallStage{.kernel = "gather_elements",
                        .types = {computed_in(element(data)), at.type},
@@ -61,7 +61,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScatterElements& op) {
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
   const View from = stored(data), updates = stored(node.inputs[2]);
-  const Stored at = stored_as_it_is(node.inputs[1]);
+  const Stored at = stored_unwidened(node.inputs[1]);
   const Sizes& count = dims(node.inputs[1]);
   const View to = result(y);
   emit(node,
@@ -83,7 +83,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   const auto depth = static_cast<std::size_t>(tuples.back().bound());
   LLMC_CHECK(batch + depth <= from.size());
   const Sizes strides = row_major(from);
-  const Stored at = stored_as_it_is(indices);
+  const Stored at = stored_unwidened(indices);
   const View source = stored(data), to = result(y);
   emit(node,
        CallStage{.kernel = "gather_tuples",
@@ -105,7 +105,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScatterNd& op) {
   LLMC_CHECK(depth <= from.size());
   const Sizes strides = row_major(from);
   const auto end = static_cast<std::ptrdiff_t>(depth);
-  const Stored at = stored_as_it_is(indices);
+  const Stored at = stored_unwidened(indices);
   const View source = stored(data), updates = stored(node.inputs[2]), to = result(y);
   emit(node, CallStage{.kernel = "scatter_tuples",
                        .types = {computed_in(element(data)), at.type},

@@ -236,7 +236,7 @@ View NestLowerer::stored(ir::ValueId value, bool dense) {
   return target;
 }
 
-NestLowerer::Stored NestLowerer::stored_as_it_is(ir::ValueId value) {
+NestLowerer::Stored NestLowerer::stored_unwidened(ir::ValueId value) {
   const ExpressionPtr e = expression(value);
   if (e->kind == Expression::Kind::kLoad && e->view.is_dense()) return {e->view, e->type};
   const View view = stored(value);

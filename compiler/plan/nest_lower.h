@@ -168,7 +168,7 @@ class NestLowerer {
     View view;
     ir::ElementType type = ir::ElementType::kF32;
   };
-  Stored stored_as_it_is(ir::ValueId value);
+  Stored stored_unwidened(ir::ValueId value);
   static BufferArgument read(const View& view) { return {view.buffer, view.offset, false}; }
   static BufferArgument written(const View& view) { return {view.buffer, view.offset, true}; }
   /// Returns the storage to which a kernel writes a value, and binds the value to it: the caller's

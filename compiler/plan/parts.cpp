@@ -224,7 +224,7 @@ std::string_view part_name(Part part) {
   return kPartNames[static_cast<std::uint32_t>(part)];
 }
 
-std::optional<Part> part_named(std::string_view name) {
+std::optional<Part> parse_part(std::string_view name) {
   const auto* const at = std::ranges::find(kPartNames, name);
   if (at == std::end(kPartNames)) return std::nullopt;
   return static_cast<Part>(at - std::begin(kPartNames));

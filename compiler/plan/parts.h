@@ -16,7 +16,7 @@ namespace llmc::plan {
 /// Returns "qkv", "attention", "attention_out", "gate_up", "down", "head" or "rest".
 std::string_view part_name(Part part);
 /// Returns nullopt if `name` is not one of these names.
-std::optional<Part> part_named(std::string_view name);
+std::optional<Part> parse_part(std::string_view name);
 
 /// Returns the part of each of `stages`, in order. `stages` is a loop body, a whole forward pass or
 /// a head. A loop is kRest; the stages of its body are classified separately. A norm belongs to the

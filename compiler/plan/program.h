@@ -410,7 +410,7 @@ const PackedWeight& weight_of(const Program& program, WeightRef ref, const LoopS
 /// and was quantized to q6, no other stage reads it, and the head consists of norms and products.
 void split_codes_of_head(Program& program);
 /// Returns the product whose results are the logits; nullptr if its codes are not split.
-const LinearStage* chosen_from(const Program& program);
+const LinearStage* greedy_choice_product(const Program& program);
 
 /// Buffers that a stage reads and writes. Empty for a LoopStage.
 struct Access {

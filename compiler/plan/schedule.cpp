@@ -49,7 +49,7 @@ class CostModel {
 };
 
 /// A chunk in flight.
-struct Flight {
+struct ActiveChunk {
   std::uint32_t chunk = 0, first_token = 0, rows = 0;
   std::size_t step = 0;
   double job_end = 0;  // end of its last job on the device
@@ -82,7 +82,7 @@ class Simulation {
   }
 
  private:
-  double cpu_time(const StepCost& cost, const Flight& flight, bool alone) const {
+  double cpu_time(const StepCost& cost, const ActiveChunk& flight, bool alone) const {
     const double rows = flight.rows;
     // Average per row.
     const double keys = std::min(flight.first_token + (rows + 1) / 2, cost.window);
@@ -101,7 +101,7 @@ class Simulation {
   /// Runs the steps of the oldest chunk that is ready. Returns false if there is none.
   bool advance() {
     for (std::size_t i = 0; i < flights_.size(); ++i) {
-      Flight& flight = flights_[i];
+      ActiveChunk& flight = flights_[i];
       if (flight.on_device && flight.job_end > cpu_) continue;
       flight.on_device = false;
       bool any = false;
@@ -121,7 +121,7 @@ class Simulation {
     }
     return false;
   }
-  void submit(Flight& flight) {
+  void submit(ActiveChunk& flight) {
     const target::Device& device = *plan_.partition->device;
     const std::size_t first = flight.step;
     double time = 0;
@@ -140,7 +140,7 @@ class Simulation {
   /// Nothing is ready: the CPU waits for the job that ends first.
   void wait() {
     double next = INFINITY;
-    for (const Flight& flight : flights_)
+    for (const ActiveChunk& flight : flights_)
       if (flight.on_device) next = std::min(next, flight.job_end);
     LLMC_CHECK(std::isfinite(next));
     cpu_ = std::max(cpu_, next);
@@ -174,7 +174,7 @@ class Simulation {
   const CpuRates rates_;
   const CostModel costs_;
   const std::vector<StepCost>& steps_;
-  std::deque<Flight> flights_;
+  std::deque<ActiveChunk> flights_;
   std::uint32_t started_ = 0;
   double cpu_ = 0, device_ = 0;  // times at which they become free
   double jobs_per_chunk_ = 0;

@@ -28,8 +28,8 @@ ir::Quantization joined(const ir::Quantization& a, const ir::Quantization& b) {
 }
 
 /// Adds all scales and zero points to the choice; returns false if one cannot be represented.
-bool look_at(quant::CodedChoice& choice, const ir::Constant& matrix, std::int64_t begin,
-             std::int64_t end) {
+bool add_scales(quant::CodedChoice& choice, const ir::Constant& matrix, std::int64_t begin,
+                std::int64_t end) {
   const std::int64_t columns = matrix.dims()[1], block = choice.block();
   const std::int64_t blocks = (columns + block - 1) / block;
   const std::int64_t portion = std::clamp<std::int64_t>(kPortion / blocks, 1, end - begin);
@@ -83,7 +83,7 @@ SourceQuantization source_quantization_of(std::span<const ir::ConstantPtr> matri
     return source;
   }
   for (const ir::ConstantPtr& matrix : matrices) {
-    if (look_at(*choice, *matrix, begin, end)) continue;
+    if (add_scales(*choice, *matrix, begin, end)) continue;
     source.requantize_reason = "zero points of signed codes are no integers";
     return source;
   }

@@ -149,7 +149,7 @@ template <bool kUniform, bool kAll>
   }
 }
 
-[[gnu::always_inline]] inline void round_as_asked(const BlockPair& blocks, const FitPair& fits,
+[[gnu::always_inline]] inline void round_selected(const BlockPair& blocks, const FitPair& fits,
                                                   Sums sums, RoundedPair& out) {
   const bool uniform = blocks[0]->uniform() && blocks[1]->uniform();
   if (uniform && sums == Sums::kErrorAndCodes) return round_both<true, false>(blocks, fits, out);
@@ -158,13 +158,13 @@ template <bool kUniform, bool kAll>
 }
 
 void round_anywhere(const BlockPair& blocks, const FitPair& fits, Sums sums, RoundedPair& out) {
-  round_as_asked(blocks, fits, sums, out);
+  round_selected(blocks, fits, sums, out);
 }
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void round_avx2(const BlockPair& blocks, const FitPair& fits, Sums sums,
                                         RoundedPair& out) {
-  round_as_asked(blocks, fits, sums, out);
+  round_selected(blocks, fits, sums, out);
 }
 #endif
 

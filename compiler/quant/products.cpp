@@ -127,7 +127,7 @@ void lanes_anywhere(const float* a, std::size_t width, const float* b, float* c,
                     std::size_t depth) {
   add_lane_tiles<4, kAlwaysFma>(a, width, b, c, depth);
 }
-constexpr ProductKernels kAnywhere{"any", floats_anywhere, doubles_anywhere, lanes_anywhere};
+constexpr ProductKernels kPortable{"any", floats_anywhere, doubles_anywhere, lanes_anywhere};
 
 #if defined(__x86_64__)
 [[gnu::target("avx2,fma")]] void floats_avx2(const float* a, const float* b, MatrixView<float> c,
@@ -234,7 +234,7 @@ void add_blocked(MatrixView<const T> a, MatrixView<const T> b, MatrixView<T> c) 
 
 std::span<const ProductKernels> product_kernels() {
   static const std::vector<ProductKernels> all = [] {
-    std::vector<ProductKernels> found{kAnywhere};
+    std::vector<ProductKernels> found{kPortable};
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.push_back(kAvx2);
     if (__builtin_cpu_supports("avx512f")) found.push_back(kAvx512);

@@ -193,7 +193,7 @@ bool can_improve(const llmc_beams& search) {
 /// suffices. The selected sequence is kept.
 llmc_status share_sequences(llmc_beams& search, uint32_t count) {
   llmc_session& session = *search.session;
-  constexpr uint32_t kTaken = UINT32_MAX;
+  constexpr uint32_t kReleased = UINT32_MAX;
   for (uint32_t b = 0; b < search.running; ++b) {
     bool extended = false;
     for (uint32_t i = 0; i < count; ++i) extended |= search.next[i].sequence == b;
@@ -210,7 +210,7 @@ llmc_status share_sequences(llmc_beams& search, uint32_t count) {
       sequence = other;
     }
     if (const llmc_status bad = llmc_release(&session, sequence)) return bad;
-    sequence = kTaken;
+    sequence = kReleased;
   }
   for (uint32_t i = 0; i < count; ++i) {
     const uint32_t beam = search.next[i].sequence;

@@ -200,7 +200,7 @@ void finish(llmc_session& session, Sequence& sequence) {
   KvCache::finish(sequence.cached);
   const uint32_t last = session.last_chunk - 1;
   keep_row(session, sequence, last);
-  if (leaves_logits_out(session, sequence)) return;
+  if (can_skip_logits(session, sequence)) return;
   const uint32_t slot = own_slot(session, sequence);
   run_head(session, hidden_rows(session, last), 1, slot);
   keep_logits(session, sequence, slot);

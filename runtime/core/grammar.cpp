@@ -193,7 +193,7 @@ bool GrammarMatcher::may_overflow(uint32_t token) const {
     const uint8_t byte = tables_->text[at];
     if (tables_->parts(byte)) {
       ways *= tables_->max_ways_by_byte;
-      if (ways > kGrammarWays) ways = kGrammarWays;
+      if (ways > kMaxCountedPaths) ways = kMaxCountedPaths;
     }
     if (tables_->pushes(byte)) frames += uint64_t{ways} * tables_->max_pushed_by_byte;
   }
@@ -213,7 +213,7 @@ void GrammarMatcher::mask_over_depth_limit(uint32_t* mask) {
   }
   const uint32_t room = kMaxGrammarFrames - frame_count_;
   if (ways <= kMaxGrammarPaths && frames <= room) return;
-  const uint32_t of_bytes = path_count_ * tables_->max_ways;
+  const uint32_t of_bytes = path_count_ * tables_->max_paths;
   const bool few = of_bytes <= kMaxGrammarPaths;
   if (few && uint64_t{path_count_} * tables_->max_pushed <= room) return;
   const uint32_t* const offsets = tables_->offsets;

@@ -88,7 +88,8 @@ bool sound_text(const GrammarTables& t) {
 /// Upper bounds of the effects of reading one byte, in any state.
 struct ByteUse {
   uint16_t pushed;  // maximum number of frames that one edge pushes
-  // maximum number of edges of one state that read the byte, at most kGrammarWays; 0 counts as 1
+  // maximum number of edges of one state that read the byte, at most kMaxCountedPaths; 0 counts as
+  // 1
   uint8_t edges;
   // Whether a state whose rule may end there reads the byte, so that the frame below it may read
   // the byte as well.
@@ -98,8 +99,8 @@ struct ByteUse {
 
   /// Returns the maximum number of paths that one path may become.
   uint32_t ways() const {
-    const uint32_t all = chain ? kGrammarWays : ends && below ? 2u * edges : edges;
-    return all == 0 ? 1 : all < kGrammarWays ? all : kGrammarWays;
+    const uint32_t all = chain ? kMaxCountedPaths : ends && below ? 2u * edges : edges;
+    return all == 0 ? 1 : all < kMaxCountedPaths ? all : kMaxCountedPaths;
   }
 };
 
@@ -126,7 +127,7 @@ void use_of_edges(const GrammarTables& t, uint32_t state, bool below, ByteUse* u
   uint8_t count[256] = {};
   for (const llmc_grammar_edge* edge = first; edge < end; ++edge)
     for (uint32_t byte = edge->low; byte <= edge->high; ++byte)
-      if (count[byte] < kGrammarWays && ++count[byte] > use[byte].edges)
+      if (count[byte] < kMaxCountedPaths && ++count[byte] > use[byte].edges)
         use[byte].edges = count[byte];
 }
 
@@ -141,7 +142,7 @@ void measure(GrammarTables& t) {
   for (uint32_t i = 0; i < t.header.states; ++i)
     use_of_edges(t, i, (below[i / 32 % 64] >> i % 32 & 1) != 0, use);
   t.max_pushed = t.max_pushed_by_byte = 0;
-  t.max_ways = t.max_ways_by_byte = 1;
+  t.max_paths = t.max_ways_by_byte = 1;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const uint32_t pushed = use[byte].pushed, ways = use[byte].ways();
     if (pushed > t.max_pushed_by_byte) t.max_pushed_by_byte = pushed;
@@ -155,12 +156,12 @@ void measure(GrammarTables& t) {
     for (uint32_t at = t.offsets[i]; at < t.offsets[i + 1]; ++at) {
       const ByteUse& of = use[t.text[at]];
       ways *= of.ways();
-      if (ways > kGrammarWays) ways = kGrammarWays;
+      if (ways > kMaxCountedPaths) ways = kMaxCountedPaths;
       pushed += uint64_t{ways} * of.pushed;
     }
     if (pushed > UINT32_MAX) pushed = UINT32_MAX;
     if (pushed > t.max_pushed) t.max_pushed = static_cast<uint32_t>(pushed);
-    if (ways > t.max_ways) t.max_ways = ways;
+    if (ways > t.max_paths) t.max_paths = ways;
   }
 }
 

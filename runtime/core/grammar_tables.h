@@ -9,9 +9,9 @@
 namespace llmc::core {
 
 /// Maximum number of simultaneous paths through a grammar. Upper bounds count up to one path more
-/// (kGrammarWays), because the frames of a path are pushed before it is rejected as a duplicate or
-/// beyond the limit.
-inline constexpr uint32_t kMaxGrammarPaths = 64, kGrammarWays = kMaxGrammarPaths + 1;
+/// (kMaxCountedPaths), because the frames of a path are pushed before it is rejected as a duplicate
+/// or beyond the limit.
+inline constexpr uint32_t kMaxGrammarPaths = 64, kMaxCountedPaths = kMaxGrammarPaths + 1;
 static_assert(kMaxGrammarPaths < LLMC_GRAMMAR_ROOM_UNKNOWN);
 
 /// Pointers to the parts of a grammar's tables (llmc/grammar.h), which are not copied.
@@ -30,8 +30,8 @@ struct GrammarTables {
   const uint8_t* text;
 
   /// Upper bounds for one path that reads one token: the number of frames that all resulting paths
-  /// push, and the number of these paths, at most kGrammarWays.
-  uint32_t max_pushed, max_ways;
+  /// push, and the number of these paths, at most kMaxCountedPaths.
+  uint32_t max_pushed, max_paths;
   /// The same bounds for one byte: frames that one edge pushes, and paths that one path becomes.
   /// Then the sets of bytes that may push frames (pushing) or split a path (parting): bit byte % 32
   /// of word byte / 32.

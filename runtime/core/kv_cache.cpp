@@ -21,7 +21,7 @@ uint32_t* KvCache::users_of(const unsigned char* block) const {
   return at_.users + static_cast<uint64_t>(block - at_.pool) / at_.block_bytes;
 }
 
-bool KvCache::others_see(const unsigned char* block) const {
+bool KvCache::is_shared(const unsigned char* block) const {
   return !in_pool(block) || *users_of(block) > 1;
 }
 
@@ -50,7 +50,7 @@ bool KvCache::reserve(CachedTokens& s, uint32_t tokens) {
   if (tokens == 0) return true;
   const uint32_t wanted = blocks_for(s.position + tokens);
   const uint32_t last = s.position / at_.block_tokens;
-  const bool copy = s.position % at_.block_tokens != 0 && others_see(s.blocks[last]);
+  const bool copy = s.position % at_.block_tokens != 0 && is_shared(s.blocks[last]);
   if (wanted - s.held + copy > free_count_) return false;
   if (copy) {
     unsigned char* const own = take();
@@ -103,8 +103,8 @@ void KvCache::abandon(CachedTokens& s, uint32_t start) {
 bool KvCache::replace(CachedTokens& s, uint32_t keep, uint32_t tokens) {
   uint64_t free = free_count_;
   const uint32_t kept = blocks_for(keep);
-  for (uint32_t i = kept; i < s.held; ++i) free += !others_see(s.blocks[i]);
-  const bool copy = tokens > keep && keep % at_.block_tokens != 0 && others_see(s.blocks[kept - 1]);
+  for (uint32_t i = kept; i < s.held; ++i) free += !is_shared(s.blocks[i]);
+  const bool copy = tokens > keep && keep % at_.block_tokens != 0 && is_shared(s.blocks[kept - 1]);
   if (uint64_t{blocks_for(tokens)} - kept + copy > free) return false;
   truncate(s, keep);
   return reserve(s, tokens - keep);

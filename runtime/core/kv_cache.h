@@ -85,7 +85,7 @@ class KvCache {
   int32_t last_shift(const CachedTokens& s, uint32_t first, int32_t before) const;
   bool in_pool(const unsigned char* block) const;
   uint32_t* users_of(const unsigned char* block) const;
-  bool others_see(const unsigned char* block) const;
+  bool is_shared(const unsigned char* block) const;
   unsigned char* take();
   void drop(unsigned char* block);
 

@@ -80,13 +80,13 @@ void keep_logits(llmc_session& session, Sequence& sequence, uint32_t slot) {
   sequence.logits = {slot, session.generations[slot]};
 }
 
-bool leaves_logits_out(const llmc_session& session, const Sequence& sequence) {
+bool can_skip_logits(const llmc_session& session, const Sequence& sequence) {
   const SamplingConstraints& constraints = sequence.constraints;
   return session.model->choose != nullptr &&
          (session.whole_choices == 0 || sequence.best != kNoToken) &&
          !is_current(session, sequence.logits) && constraints.bias_count == 0 &&
          !constraints.guidance.on && constraints.grammar.grammar == nullptr &&
-         takes_the_best(sequence.sampling);
+         is_argmax(sequence.sampling);
 }
 
 llmc_status choose_best(llmc_session& session, Sequence& sequence, int32_t* token) {

@@ -26,7 +26,7 @@ void keep_row(llmc_session& session, Sequence& sequence, uint32_t row);
 void keep_logits(llmc_session& session, Sequence& sequence, uint32_t slot);
 /// Returns whether the sequence's next token can be chosen without computing most logits
 /// (llmc_model.choose).
-bool leaves_logits_out(const llmc_session& session, const Sequence& sequence);
+bool can_skip_logits(const llmc_session& session, const Sequence& sequence);
 /// Chooses the next token without computing most logits. If that paid off, later calls return the
 /// same token without computing it again. The sequence must have a saved row without logits. Fails
 /// with LLMC_ERROR_NOT_FINITE if the largest logit is not finite.

@@ -17,7 +17,7 @@ ChunkPipeline::~ChunkPipeline() {
 void ChunkPipeline::start_chunk() {
   const llmc_model& model = *session_.model;
   const uint32_t slot = (oldest_ + count_) % in_flight_;
-  Flight& flight = flights_[slot];
+  ActiveChunk& flight = flights_[slot];
   const size_t left = call_.n - started_;
   const uint32_t rows = left < session_.chunk ? static_cast<uint32_t>(left) : session_.chunk;
   flight.run = session_.run;
@@ -56,7 +56,7 @@ void ChunkPipeline::start_chunk() {
 
 /// Waits at most `timeout_us` microseconds for a chunk's job, if it has one. Returns false if the
 /// job is still running. If it failed, falls back to the CPU.
-bool ChunkPipeline::wait(Flight& flight, uint32_t timeout_us) {
+bool ChunkPipeline::wait(ActiveChunk& flight, uint32_t timeout_us) {
   if (flight.ticket == 0) return true;
   const llmc_device& device = *session_.config.device;
   const int state = device.wait(device.user, flight.ticket, timeout_us);
@@ -90,7 +90,7 @@ void ChunkPipeline::fall_back(const char* reason) {
 /// regions directly after it, to the device. Returns whether anything was done.
 bool ChunkPipeline::advance(uint32_t index) {
   const llmc_model& model = *session_.model;
-  Flight& mine = flight(index);
+  ActiveChunk& mine = flight(index);
   const auto may_run = [&](uint32_t step) {
     return step < model.steps && (index == 0 || flight(index - 1).step > step);
   };
@@ -116,9 +116,9 @@ bool ChunkPipeline::advance(uint32_t index) {
 
 /// Waits until the device has finished its oldest job.
 void ChunkPipeline::wait_for_next() {
-  Flight* next = nullptr;
+  ActiveChunk* next = nullptr;
   for (uint32_t i = 0; i < count_; ++i) {
-    Flight& candidate = flight(i);
+    ActiveChunk& candidate = flight(i);
     if (candidate.ticket != 0 && (next == nullptr || candidate.ticket < next->ticket))
       next = &candidate;
   }
@@ -128,8 +128,8 @@ void ChunkPipeline::wait_for_next() {
     while (!wait(*next, LLMC_DEVICE_NO_LIMIT)) continue;
     return;
   }
-  constexpr uint32_t kMost = LLMC_DEVICE_NO_LIMIT - 1;
-  if (!wait(*next, limit_us < kMost ? static_cast<uint32_t>(limit_us) : kMost))
+  constexpr uint32_t kMaxWait = LLMC_DEVICE_NO_LIMIT - 1;
+  if (!wait(*next, limit_us < kMaxWait ? static_cast<uint32_t>(limit_us) : kMaxWait))
     fall_back("timed out");
 }
 
@@ -139,7 +139,7 @@ uint32_t ChunkPipeline::next_chunk() {
     if (count_ == 0) start_chunk();
     bool any = false;
     for (uint32_t i = 0; i < count_ && !any; ++i) any = wait(flight(i), 0) && advance(i);
-    Flight& first = flight(0);
+    ActiveChunk& first = flight(0);
     if (first.ticket == 0 && first.step == session_.model->steps) break;
     if (!any) wait_for_next();
   }

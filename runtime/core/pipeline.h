@@ -27,18 +27,18 @@ class ChunkPipeline {
   uint32_t next_chunk();
 
  private:
-  struct Flight {
+  struct ActiveChunk {
     llmc_run run;
     llmc_segment segment;
     uint32_t step;    // next step to run
     uint64_t ticket;  // of its job on the device; 0: none
   };
 
-  Flight& flight(uint32_t index) { return flights_[(oldest_ + index) % in_flight_]; }
+  ActiveChunk& flight(uint32_t index) { return flights_[(oldest_ + index) % in_flight_]; }
   bool full() const { return count_ == in_flight_ || started_ == call_.n; }
   void start_chunk();
   bool advance(uint32_t index);
-  bool wait(Flight& flight, uint32_t timeout_us);
+  bool wait(ActiveChunk& flight, uint32_t timeout_us);
   void wait_for_next();
   void fall_back(const char* reason);
 
@@ -48,7 +48,7 @@ class ChunkPipeline {
   size_t started_ = 0;   // number of tokens of the chunks that are in flight or done
   uint32_t oldest_ = 0;  // index of the oldest chunk in flights_
   uint32_t count_ = 0;   // chunks in flight
-  Flight flights_[LLMC_MAX_IN_FLIGHT];
+  ActiveChunk flights_[LLMC_MAX_IN_FLIGHT];
 };
 
 }  // namespace llmc::core

@@ -312,7 +312,7 @@ llmc_status check_sampling(const llmc_sampling& sampling) {
   return LLMC_OK;
 }
 
-bool takes_the_best(const llmc_sampling& sampling) {
+bool is_argmax(const llmc_sampling& sampling) {
   bool best_stays = true;
   each_stage(sampling,
              [&](const SamplerStage& stage) { best_stays = best_stays && stage.keeps_best; });
@@ -321,7 +321,7 @@ bool takes_the_best(const llmc_sampling& sampling) {
 
 llmc_status sample_token(const SamplerInput& at, Candidate* room, Choice* choice) {
   if (!has_largest(at)) return LLMC_ERROR_NOT_FINITE;
-  if (at.bias_count == 0 && at.guide == nullptr && takes_the_best(at.sampling)) {
+  if (at.bias_count == 0 && at.guide == nullptr && is_argmax(at.sampling)) {
     int32_t token = static_cast<int32_t>(at.best);
     if (at.filter.allow != nullptr) {
       if (const llmc_status bad = best_allowed(at, room, &token)) return bad;

@@ -78,7 +78,7 @@ void cut_mirostat_2(Candidates& candidates, float mu);
 float next_mu(const llmc_sampling& sampling, float mu, double probability);
 
 /// Returns whether the parameters choose the most likely token, whatever the other logits are.
-bool takes_the_best(const llmc_sampling& sampling);
+bool is_argmax(const llmc_sampling& sampling);
 
 /// The input for choosing a token.
 struct SamplerInput {

@@ -55,7 +55,7 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
   candidates.by_id = false;
   const double total = total_weight(candidates);
   // Calls take(i, second difference i) for each i until it returns false.
-  const auto each_bend = [&](auto take) {
+  const auto each_second_difference = [&](auto take) {
     const auto p = [&](uint32_t i) { return weight(candidates, candidates.entries[i]) / total; };
     double next = p(1);
     double slope = p(0) - next;
@@ -68,12 +68,12 @@ void apply_tfs_z(Candidates& candidates, const SamplerContext& context) {
     }
   };
   double sum = 0.0;
-  each_bend([&](uint32_t, double bend) {
+  each_second_difference([&](uint32_t, double bend) {
     sum += bend;
     return true;
   });
   double reached = 0.0;
-  each_bend([&](uint32_t i, double bend) {
+  each_second_difference([&](uint32_t i, double bend) {
     reached += sum > 1e-6 ? bend / sum : 1.0 / static_cast<double>(count - 2);
     if (!(reached > z) || i == 0) return true;
     candidates.count = i;

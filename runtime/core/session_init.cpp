@@ -11,8 +11,8 @@ void serial_for(void*, void (*fn)(void*, uint32_t), void* arg, uint32_t n) {
 }
 
 /// Checks the CPU, the thread's floating-point mode, the arena and the number of threads.
-llmc_status check_surroundings(const llmc_model& model, const void* arena, size_t bytes,
-                               const llmc_config& config) {
+llmc_status check_environment(const llmc_model& model, const void* arena, size_t bytes,
+                              const llmc_config& config) {
   if (model.cpu_supported != nullptr && model.cpu_supported() == 0) {
     Message()
         .text("this CPU lacks instructions of the target ")
@@ -101,7 +101,7 @@ extern "C" llmc_status llmc_session_init(const llmc_model* model, void* arena, s
   if (const llmc_status bad = read_config(given, &config)) return bad;
   if (const llmc_status bad = check_model(model)) return bad;
   if (const llmc_status bad = check_sampling(config.sampling)) return bad;
-  if (const llmc_status bad = check_surroundings(*model, arena, bytes, config)) return bad;
+  if (const llmc_status bad = check_environment(*model, arena, bytes, config)) return bad;
   if (const llmc_status bad = check_device(*model, config)) return bad;
   const unsigned char* weights = nullptr;
   if (const llmc_status bad = find_weights(*model, config, &weights)) return bad;

@@ -111,7 +111,7 @@ llmc_status biased_candidates(llmc_session& session, Sequence& sequence, llmc_ca
 
 llmc_status draw_next(llmc_session& session, Sequence& sequence, DrawnToken& drawn) {
   Choice choice{};
-  if (leaves_logits_out(session, sequence)) {
+  if (can_skip_logits(session, sequence)) {
     if (const llmc_status bad = check_logits(sequence)) return bad;
     if (const llmc_status bad = choose_best(session, sequence, &choice.token)) return bad;
     choice.mu = session.cache.mu(sequence.cached);

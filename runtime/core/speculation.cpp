@@ -69,7 +69,7 @@ llmc_status append_chain(llmc_session& session, Sequence& sequence, const int32_
     keep_row(session, sequence, done);
     if (together) {
       keep_logits(session, sequence, done);
-    } else if (done + 1 < n || !leaves_logits_out(session, sequence)) {
+    } else if (done + 1 < n || !can_skip_logits(session, sequence)) {
       const uint32_t slot = own_slot(session, sequence);
       run_head(session, hidden_rows(session, done), 1, slot);
       keep_logits(session, sequence, slot);

@@ -37,8 +37,8 @@ llmc_state_header header_of(const llmc_session& session, uint32_t tokens, bool h
 /// Returns the checksum of all bytes except the checksum itself.
 uint64_t checksum_of(const unsigned char* state, uint64_t bytes) {
   const uint64_t start = checksum(state, offsetof(llmc_state_header, checksum), 0);
-  constexpr size_t kBehind = offsetof(llmc_state_header, checksum) + sizeof(uint64_t);
-  return checksum(state + kBehind, bytes - kBehind, start);
+  constexpr size_t kAfterChecksum = offsetof(llmc_state_header, checksum) + sizeof(uint64_t);
+  return checksum(state + kAfterChecksum, bytes - kAfterChecksum, start);
 }
 
 llmc_status refuse(const llmc_session& session, llmc_status status) {

@@ -3,5 +3,5 @@
 
 extern "C" llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar) {
   if (chat == nullptr) return LLMC_ERROR_ARGUMENT;
-  return chat->sequence.hold_to(grammar, {llmc_set_grammar, llmc_text_state});
+  return chat->sequence.constrain_to(grammar, {llmc_set_grammar, llmc_text_state});
 }

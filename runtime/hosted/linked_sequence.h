@@ -54,7 +54,7 @@ class LinkedSequence final : public Sequence {
   std::size_t vocabulary() const override { return llmc_vocabulary_size(session_); }
 
   /// Constrains every text that begins after this call to the grammar; nullptr: no grammar.
-  llmc_status hold_to(llmc_grammar* grammar, GrammarCalls calls) {
+  llmc_status constrain_to(llmc_grammar* grammar, GrammarCalls calls) {
     // This call only detects errors: begin_text() sets the grammar for each text.
     if (const llmc_status bad = calls.set(session_, grammar)) return bad;
     grammar_ = grammar;

@@ -15,7 +15,7 @@ namespace {
 thread_local const ThreadPool* current_pool = nullptr;
 
 /// Number of times that a waiting thread polls before it makes a system call.
-constexpr int kQuickLooks = 200;
+constexpr int kPoolSpins = 200;
 
 }  // namespace
 
@@ -57,7 +57,7 @@ std::uint32_t ThreadPool::wait_for_job(std::uint32_t seen) {
   std::uint32_t now = started_.value.load(std::memory_order_acquire);
   if (now != seen) return now;
   if (options_.spin.count() > 0) {
-    for (int i = 0; i < kQuickLooks; ++i) {
+    for (int i = 0; i < kPoolSpins; ++i) {
       now = started_.value.load(std::memory_order_acquire);
       if (now != seen) return now;
       relax();
@@ -115,7 +115,7 @@ void ThreadPool::work() {
 /// after a few checks.
 bool ThreadPool::wait_for_others() {
   const auto done = [&] { return unfinished_.value.load(std::memory_order_acquire) == 0; };
-  for (int i = 0; i < kQuickLooks; ++i) {
+  for (int i = 0; i < kPoolSpins; ++i) {
     if (done()) return false;
     relax();
   }
@@ -131,8 +131,8 @@ bool ThreadPool::wait_for_others() {
   return true;
 }
 
-void ThreadPool::judge(Clock::duration own, Clock::duration whole, std::uint32_t done,
-                       std::uint32_t items) {
+void ThreadPool::adapt_to_preemption(Clock::duration own, Clock::duration whole, std::uint32_t done,
+                                     std::uint32_t items) {
   if (done == 0 || whole < options_.patience || whole / items < own / done) return;
   const auto now = Clock::now();
   const bool at_once = now - alone_until_ < alone_;
@@ -165,7 +165,7 @@ void ThreadPool::parallel_for(Function fn, void* arg, std::uint32_t n) noexcept 
   const std::uint32_t done = take_items();
   const auto own = Clock::now() - start;
   finish(done);
-  if (wait_for_others()) judge(own, Clock::now() - start, done, n);
+  if (wait_for_others()) adapt_to_preemption(own, Clock::now() - start, done, n);
   current_pool = outer;
 }
 

@@ -71,7 +71,8 @@ class ThreadPool {
   void finish(std::uint32_t items);
   std::uint32_t wait_for_job(std::uint32_t seen);
   bool wait_for_others();
-  void judge(Clock::duration own, Clock::duration whole, std::uint32_t done, std::uint32_t items);
+  void adapt_to_preemption(Clock::duration own, Clock::duration whole, std::uint32_t done,
+                           std::uint32_t items);
   Line started_;     // changes when a job starts
   Line unfinished_;  // number of items that are not done yet
   Line sleepers_;    // number of threads that sleep, or are about to, since the last wake-up

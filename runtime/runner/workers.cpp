@@ -7,11 +7,11 @@ namespace {
 
 /// Waits until *word differs from `value` and returns it: spins for a while, then sleeps.
 uint32_t wait_for_change(uint32_t* word, uint32_t value) {
-  constexpr int kLooks = 64;
+  constexpr int kSpins = 64;
   for (int i = 0;; ++i) {
     const uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
     if (now != value) return now;
-    if (i < kLooks) {
+    if (i < kSpins) {
       yield();
     } else {
       wait_while(word, value);
@@ -33,7 +33,7 @@ bool Workers::start(uint32_t threads) {
   return true;
 }
 
-void Workers::do_share(uint32_t index) {
+void Workers::run_items_of(uint32_t index) {
   for (uint32_t i = index; i < n_; i += threads_) fn_(arg_, i);
 }
 
@@ -42,7 +42,7 @@ void Workers::work(void* thread) {
   Workers& workers = *self.workers;
   for (uint32_t seen = 0;;) {
     seen = wait_for_change(&workers.job_, seen);
-    workers.do_share(self.index);
+    workers.run_items_of(self.index);
     if (__atomic_sub_fetch(&workers.running_, 1, __ATOMIC_ACQ_REL) == 0)
       wake_all(&workers.running_);
   }
@@ -60,7 +60,7 @@ void Workers::run(void* self, void (*fn)(void*, uint32_t), void* arg, uint32_t n
   __atomic_store_n(&workers.running_, workers.threads_ - 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&workers.job_, 1, __ATOMIC_RELEASE);
   wake_all(&workers.job_);
-  workers.do_share(0);
+  workers.run_items_of(0);
   for (uint32_t left = workers.threads_ - 1; left != 0;) {
     left = __atomic_load_n(&workers.running_, __ATOMIC_ACQUIRE);
     if (left != 0) left = wait_for_change(&workers.running_, left);

@@ -20,7 +20,7 @@ class Workers {
     uint32_t index;
   };
   static void work(void* thread);
-  void do_share(uint32_t index);
+  void run_items_of(uint32_t index);
 
   uint32_t threads_ = 1;
   // The current job: written before job_ changes, read after it has changed.

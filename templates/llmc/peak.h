@@ -15,7 +15,7 @@ struct alignas(64) PeakOperands {
 };
 
 /// Makes the compiler assume that the operands have changed, so that it repeats the products.
-LLMC_INLINE void unknown_again(PeakOperands& operands) {
+LLMC_INLINE void clobber(PeakOperands& operands) {
   __asm__ volatile("" : "+m"(operands) : : "memory");
 }
 
@@ -246,7 +246,7 @@ LLMC_NOINLINE inline uint64_t peak(uint64_t blocks, int32_t* result) {
   loop.begin(operands);
 #pragma clang loop unroll(disable)
   for (uint64_t i = 0; i < blocks; ++i) {
-    unknown_again(operands);
+    clobber(operands);
     loop.block(operands);
   }
   *result = loop.result();

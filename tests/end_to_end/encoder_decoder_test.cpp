@@ -124,7 +124,7 @@ std::vector<exec::EncoderInput> sources(const exec::ModelFacts& model) {
   for (const std::uint32_t times : {5, 2}) {
     const std::uint32_t frames = std::min(model.source_max, times * model.source_min + 7);
     result.push_back(
-        {.ids = {}, .features = exec::made_up_features(std::size_t{frames} * model.source_width)});
+        {.ids = {}, .features = exec::random_features(std::size_t{frames} * model.source_width)});
     if (model.source_max == model.source_min)
       for (float& feature : result.back().features) feature *= static_cast<float>(times);
   }

@@ -22,7 +22,7 @@ std::uint64_t plain_hash(std::size_t tokens) {
   for (std::size_t t = 0; t < tokens; ++t) {
     std::vector<float> x(kColumns);
     for (std::size_t k = 0; k < kColumns; ++k)
-      x[k] = packing::mixed_float(bench::kGemmInputSeed, t * kColumns + k);
+      x[k] = packing::random_float(bench::kGemmInputSeed, t * kColumns + k);
     const std::vector<float> row = test::reference_product<W>(weights.data(), x.data());
     y.insert(y.end(), row.begin(), row.begin() + kRows);
   }

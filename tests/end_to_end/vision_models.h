@@ -42,8 +42,8 @@ inline Floats run_function(const fs::path& file, ir::WeightFormat format,
 }
 
 inline Tensor made_up_pixels(std::int64_t images = 1) {
-  return reference::f32_tensor(
-      {images, 3, 8, 8}, exec::made_up_features(static_cast<std::size_t>(images) * 3 * 8 * 8));
+  return reference::f32_tensor({images, 3, 8, 8},
+                               exec::random_features(static_cast<std::size_t>(images) * 3 * 8 * 8));
 }
 
 /// The rows of made_up_pixels(images), from the image encoder compiled as a function.

@@ -46,7 +46,7 @@ struct Bits {
   }
   [[gnu::noinline]] float* floats(size_t count, uint64_t seed, float scale = 1) {
     float* result = take<float>(count);
-    for (size_t i = 0; i < count; ++i) result[i] = scale * packing::mixed_float(seed, i);
+    for (size_t i = 0; i < count; ++i) result[i] = scale * packing::random_float(seed, i);
     return result;
   }
   [[gnu::noinline]] void done(const char* name, const float* y, size_t count) {

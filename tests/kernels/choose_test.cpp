@@ -72,7 +72,7 @@ void expect_choices(std::uint64_t seed, std::size_t most) {
   const auto data = split_head<W>(
       N, [&](std::size_t row, std::size_t k) { return bell(seed, row, k); },
       [&](std::size_t row) {
-        return f16_to_f32(f32_to_f16(0.01f + 0.005f * packing::mixed_float(seed, row)));
+        return f16_to_f32(f32_to_f16(0.01f + 0.005f * packing::random_float(seed, row)));
       });
   std::size_t panels = 0, of_all = 0;
   for (std::size_t trial = 0; trial < 6; ++trial) {
@@ -216,7 +216,7 @@ TEST(ChooseTest, TheGreatestLogitIsAlmostReached) {
     Aligned<float> quarters(N), greatest(N);
     upper_panels_gemv<kFormat, K, 1>(data.data(), 0, quantized, quarters.data());
     const float norm = activation_norm<K>(quantized);
-    store(greatest.data(), greatest_logits<kFormat, K>(data.data(), quarters.data(), norm));
+    store(greatest.data(), logit_upper_bounds<kFormat, K>(data.data(), quarters.data(), norm));
     // What the lower bits add in the best case: 0.5 * 1.5 * 0.25 * 640.
     for (std::size_t row = 0; row < N; ++row)
       EXPECT_GE(greatest[row], logits[row] + (row == like ? 0 : 60)) << row;

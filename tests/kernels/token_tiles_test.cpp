@@ -30,19 +30,19 @@ TEST(TokenTiles, CoverEachTokenOnce) {
     expect_tiles<8, 1>(1);  // groups
     return;
   }
-  expect_tiles<3, least_tile(3, 2)>(2);
-  expect_tiles<6, least_tile(6, 2)>(2);
-  expect_tiles<8, least_tile(8, 2)>(2);
-  expect_tiles<4, least_tile(4, 5)>(5);
-  expect_tiles<6, least_tile(6, 17)>(17);
-  expect_tiles<12, least_tile(12, 17)>(17);
+  expect_tiles<3, min_tile(3, 2)>(2);
+  expect_tiles<6, min_tile(6, 2)>(2);
+  expect_tiles<8, min_tile(8, 2)>(2);
+  expect_tiles<4, min_tile(4, 5)>(5);
+  expect_tiles<6, min_tile(6, 17)>(17);
+  expect_tiles<12, min_tile(12, 17)>(17);
   expect_tiles<14, 1>(1);
 }
 
 TEST(TokenTiles, SmallestTileIsKnown) {
-  EXPECT_EQ(least_tile(6, 2), 2u);    // of two tokens
-  EXPECT_EQ(least_tile(6, 17), 4u);   // 19 tokens: 5, 5, 5, 4
-  EXPECT_EQ(least_tile(12, 17), 8u);  // 17 tokens: 9, 8
+  EXPECT_EQ(min_tile(6, 2), 2u);    // of two tokens
+  EXPECT_EQ(min_tile(6, 17), 4u);   // 19 tokens: 5, 5, 5, 4
+  EXPECT_EQ(min_tile(12, 17), 8u);  // 17 tokens: 9, 8
 }
 
 }  // namespace

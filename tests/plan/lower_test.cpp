@@ -120,7 +120,7 @@ TEST(Lower, LargeHeadsInQ6HaveSplitCodes) {
     EXPECT_NE(head, nullptr);
     const PackedWeight& weight = p.weights[head->weight.index];
     const bool split = weight.matrix == coded_weight(kSplitSixBits);
-    EXPECT_EQ(chosen_from(p) == head, split);
+    EXPECT_EQ(greedy_choice_product(p) == head, split);
     if (split) EXPECT_EQ(weight.format_name(), "q6");
     // All other matrices have codes that are not split.
     EXPECT_LE(std::ranges::count(p.weights, coded_weight(kSplitSixBits), &PackedWeight::matrix), 1);

@@ -174,8 +174,8 @@ TEST(NestWork, CountsAWeightThatALoopReadsToo) {
 
 TEST(Parts, NamesAreReadBack) {
   for (std::uint32_t i = 0; i < kParts; ++i)
-    EXPECT_EQ(part_named(part_name(static_cast<Part>(i))), static_cast<Part>(i));
-  EXPECT_EQ(part_named("norm"), std::nullopt);
+    EXPECT_EQ(parse_part(part_name(static_cast<Part>(i))), static_cast<Part>(i));
+  EXPECT_EQ(parse_part("norm"), std::nullopt);
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ void head(bool likely) {
   // With a likely token, and without one: its row of the matrix is like the input.
   for (std::size_t k = 0; k < K; ++k) {
     const int code = coded_code(kSixBits, whole.get(), K, 3, k);
-    row[k] = packing::mixed_float(7, k) + (likely ? 0.02f * static_cast<float>(code) : 0.0f);
+    row[k] = packing::random_float(7, k) + (likely ? 0.02f * static_cast<float>(code) : 0.0f);
   }
   const Memory work = filled(linear_work_bytes(W::kKind, K, 1, 1, 1));
   const llmc_run run = make_run(1);

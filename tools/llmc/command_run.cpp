@@ -311,7 +311,7 @@ Result<int> run(RunCommand& command, const Globals& globals) {
                       !command.source.is_text();
   LLMC_RETURN_IF_ERROR(check_run_options(command, globals.ranks != nullptr));
   LLMC_TRY(auto prompt, text_of(command.prompt, command.file_option, command.file));
-  if (globals.ranks != nullptr) prompt = exec::text_of_first(*globals.ranks, std::move(prompt));
+  if (globals.ranks != nullptr) prompt = exec::broadcast_text(*globals.ranks, std::move(prompt));
   LLMC_TRY(const auto negative,
            text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file));
   LLMC_RETURN_IF_ERROR(compile_options(command.model));

@@ -41,7 +41,7 @@ void make_room_for_guide(const GuidanceOptions& options, driver::CompileOptions&
   compile.batch = std::max(compile.batch, 2u);
 }
 
-Status GuidedText::guide_away_from(const std::vector<std::int32_t>& prompt, float scale) {
+Status GuidedText::start_guidance(const std::vector<std::int32_t>& prompt, float scale) {
   LLMC_TRY(guide_, session_.get<std::uint32_t>(&exec::Api::fork, 0));
   LLMC_RETURN_IF_ERROR(session_.call(&exec::Api::select, guide_));
   LLMC_RETURN_IF_ERROR(session_.prefill(prompt));

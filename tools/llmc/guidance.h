@@ -36,7 +36,7 @@ class GuidedText {
 
   /// Creates the second sequence and runs the negative prompt `prompt` in it. Call it before other
   /// tokens are run.
-  Status guide_away_from(const std::vector<std::int32_t>& prompt, float scale);
+  Status start_guidance(const std::vector<std::int32_t>& prompt, float scale);
   Status append(std::int32_t token);
   /// Returns the number of tokens of the longer sequence.
   std::uint32_t position() const;

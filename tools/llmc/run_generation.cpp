@@ -129,7 +129,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     LLMC_RETURN_IF_ERROR(session->encode(source));
   const double encoder_seconds = seconds_since_start(start);
   if (command.guidance.on())
-    LLMC_RETURN_IF_ERROR(guided.guide_away_from(prompts.negative, command.guidance.scale));
+    LLMC_RETURN_IF_ERROR(guided.start_guidance(prompts.negative, command.guidance.scale));
   if (!command.load_state.empty())
     LLMC_RETURN_IF_ERROR(load_state(*session, state_file(command.load_state, model)));
   if (output.begin) output.begin();

@@ -89,11 +89,11 @@ std::int64_t declared_rows(const Declared& positions) {
   return positions.sizes[0].value_or(kPositionAxes);
 }
 /// Returns whether the first row has the positions of the tokens in the sequence.
-bool has_places(const Declared& positions) {
+bool has_sequence_row(const Declared& positions) {
   return declared_rows(positions) == kPositionAxes + 1;
 }
 std::int64_t declared_axes(const Declared& positions) {
-  return declared_rows(positions) - (has_places(positions) ? 1 : 0);
+  return declared_rows(positions) - (has_sequence_row(positions) ? 1 : 0);
 }
 
 /// Computes the values of the inputs.
@@ -191,7 +191,7 @@ class Binder {
       if (b_.graph().value(rows).type.dims[0] != ir::Dim(declared_axes(type)))
         return part_.unsupported("has another number of rows than other positions", {},
                                  origin_.node);
-      if (has_places(type)) {
+      if (has_sequence_row(type)) {
         LLMC_TRY(rows, b_.add_one(ir::Concat{0}, {value, rows}, origin_));
       }
       LLMC_TRY(value, b_.add_one(ir::Unsqueeze{{1}}, {rows}, origin_));
@@ -356,7 +356,7 @@ void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles) 
     const bool axes = has_position_axes(type) && declared_rows(type) > 0 &&
                       declared_rows(type) <= kMaxPositionAxes;
     if (axes) shape.position_axes = declared_axes(type);
-    if (!axes || has_places(type)) shape.uses_positions = true;
+    if (!axes || has_sequence_row(type)) shape.uses_positions = true;
   }
 }
 

@@ -78,7 +78,7 @@ bool takes_one_token(const Part& part, const InputRoles& roles) {
   });
 }
 
-std::string logits_beside(const Part& part, const std::vector<FoundState>& states) {
+std::string find_logits_output(const Part& part, const std::vector<FoundState>& states) {
   std::vector<std::string> others;
   for (const auto& output : part.file->model.graph().output()) {
     if (output.name().find("logits") != std::string::npos) return output.name();
@@ -193,7 +193,7 @@ Result<std::optional<ImportedModel>> bind_one_token(FileSet& files, const Part& 
                                                     const FolderContents& siblings) {
   Part part = whole;
   InputRoles roles = input_roles(part);
-  const std::string logits = logits_beside(part, {});
+  const std::string logits = find_logits_output(part, {});
   const bool open_batch = std::ranges::any_of(roles, [&](const auto& role) {
     if (role.second != InputRole::kIds) return false;
     const auto sizes = declared_sizes(part, role.first);

@@ -21,7 +21,7 @@ bool takes_one_token(const Part& part, const InputRoles& roles);
 
 /// Returns the name of the logits output. This is the first whose name contains "logits", otherwise
 /// the only output that is not a state. Returns an empty string if there is none.
-std::string logits_beside(const Part& part, const std::vector<FoundState>& states);
+std::string find_logits_output(const Part& part, const std::vector<FoundState>& states);
 
 /// Values from which the inputs of the graph are computed.
 struct ColumnSources {

@@ -85,7 +85,7 @@ Result<std::optional<ImportedModel>> bind_recurrent(FileSet& files, const Part& 
   LLMC_TRY(const std::vector<FoundState> states, find_states(part));
   for (const FoundState& state : states) roles.erase(state.input);
   const bool hybrid = has_role(roles, InputRole::kPossibleCache);
-  const std::string logits = logits_beside(part, states);
+  const std::string logits = find_logits_output(part, states);
   if (states.empty() || logits.empty()) return none;
   if (states.size() > static_cast<std::size_t>(kMaxLayers))
     return part.bad("has more than " + std::to_string(kMaxLayers) + " states");

@@ -147,8 +147,8 @@ Outcome<std::optional<Conversation::Prompt>> Conversation::without_oldest(
   return std::optional<Prompt>(*std::move(prompt));
 }
 
-std::optional<Failure> Conversation::speak(const AnswerOptions& options, Prompt& prompt,
-                                           Answer& answer, Generated& generated) {
+std::optional<Failure> Conversation::generate_answer(const AnswerOptions& options, Prompt& prompt,
+                                                     Answer& answer, Generated& generated) {
   GenerateOptions generation;
   if (options.max_tokens > 0) generation.max_tokens = options.max_tokens;
   generation.is_stop = [&](std::int32_t id) { return format_.is_stop(id); };
@@ -230,7 +230,7 @@ Outcome<Answer> Conversation::answer(const AnswerOptions& options) {
   }
   answer.begun = true;
   Generated generated;
-  if (auto failure = speak(options, *prompt, answer, generated)) return *failure;
+  if (auto failure = generate_answer(options, *prompt, answer, generated)) return *failure;
 
   last_.reset();
   if (generated.exact) {

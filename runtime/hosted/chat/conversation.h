@@ -111,8 +111,8 @@ class Conversation {
                     Answer& answer);
   /// Generates after the prefilled `prompt`. If turns are removed while it generates, `prompt` is
   /// replaced by the new prompt.
-  std::optional<Failure> speak(const AnswerOptions& options, Prompt& prompt, Answer& answer,
-                               Generated& generated);
+  std::optional<Failure> generate_answer(const AnswerOptions& options, Prompt& prompt,
+                                         Answer& answer, Generated& generated);
 
   Sequence& sequence_;
   const ChatFormat& format_;

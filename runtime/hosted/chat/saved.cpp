@@ -60,7 +60,7 @@ bool read_ids(const OrderedJson& list, std::size_t vocabulary, std::vector<std::
   return !ids.empty();
 }
 
-Failure in_front() {
+Failure foreign_prefix() {
   return {LLMC_ERROR_STATE, "the cache starts with tokens that are not part of the conversation"};
 }
 
@@ -115,7 +115,7 @@ std::optional<Failure> Conversation::load(std::string_view text, const std::stri
 }
 
 Outcome<std::string> Conversation::save_cache() {
-  if (base_ > 0) return in_front();
+  if (base_ > 0) return foreign_prefix();
   std::string state;
   if (const llmc_status bad = sequence_.save_state(state))
     return Failure{bad, llmc_status_text(bad)};
@@ -130,7 +130,7 @@ std::string Conversation::cache_name(std::string_view text) {
 }
 
 std::optional<Failure> Conversation::load_cache(std::string_view text, std::string_view cache) {
-  if (base_ > 0) return in_front();
+  if (base_ > 0) return foreign_prefix();
   const OrderedJson json = OrderedJson::parse(text, nullptr, false);
   const OrderedJson* const part = member(json, "cache");
   const OrderedJson* const hash = part != nullptr ? member(*part, "hash") : nullptr;

@@ -119,7 +119,7 @@ std::string Tables::check_model() const {
   const auto count = static_cast<std::int64_t>(tokens_.size());
   if (s.model > ModelKind::kWordPiece || s.units > Units::kSentencePiece ||
       s.leading_spaces > static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kFirstTokenDropped) ||
-      s.longest_token > kMaxTokenBytes || s.most_word_characters > kMaxWordCharacters ||
+      s.longest_token > kMaxTokenBytes || s.max_word_characters > kMaxWordCharacters ||
       s.unknown < -1 || s.unknown >= count || !fits(s.continuation) ||
       !std::isfinite(s.unknown_score) || !std::isfinite(s.symbol_score))
     return "a setting is out of range";

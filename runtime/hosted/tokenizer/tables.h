@@ -52,14 +52,14 @@ enum class Units : std::uint32_t {
 struct Settings {
   ModelKind model = ModelKind::kBpe;
   Units units = Units::kBytes;
-  std::uint32_t leading_spaces = 0;        // Tokenizer::LeadingSpaces
-  std::int32_t unknown = -1;               // token for text that is not in the vocabulary; -1: none
-  std::uint32_t byte_fallback = 0;         // whether unknown characters become byte tokens
-  std::uint32_t fuse_unknown = 0;          // whether a run of unknown characters is one token
-  std::uint32_t whole_words = 0;           // whether a word that is a token is not split
-  std::uint32_t single_precision = 0;      // whether sums of scores are rounded to float
-  std::uint32_t most_word_characters = 0;  // WordPiece: longer words are unknown
-  std::uint32_t longest_token = 0;         // size in bytes of the longest key
+  std::uint32_t leading_spaces = 0;       // Tokenizer::LeadingSpaces
+  std::int32_t unknown = -1;              // token for text that is not in the vocabulary; -1: none
+  std::uint32_t byte_fallback = 0;        // whether unknown characters become byte tokens
+  std::uint32_t fuse_unknown = 0;         // whether a run of unknown characters is one token
+  std::uint32_t whole_words = 0;          // whether a word that is a token is not split
+  std::uint32_t single_precision = 0;     // whether sums of scores are rounded to float
+  std::uint32_t max_word_characters = 0;  // WordPiece: longer words are unknown
+  std::uint32_t longest_token = 0;        // size in bytes of the longest key
   /// WordPiece: prefix of all pieces of a word except the first.
   TextRef continuation;
   /// Unigram: the score of an unknown character, and the score per byte of a user-defined symbol.

@@ -118,7 +118,7 @@ class JsonReader {
     const std::uint64_t longest = most.is_number_unsigned() ? most.get<std::uint64_t>() : 100;
     if (longest > kMaxWordCharacters)
       return not_supported("WordPiece of words of " + std::to_string(longest) + " characters");
-    s.most_word_characters = static_cast<std::uint32_t>(longest);
+    s.max_word_characters = static_cast<std::uint32_t>(longest);
     const Json& prefix = json_member(model, "continuing_subword_prefix");
     out.continuation = prefix.is_null() ? "##" : json_text(prefix);
     if (Problem problem = read_vocabulary(model, out); !problem.empty()) return problem;

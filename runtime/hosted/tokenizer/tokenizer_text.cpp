@@ -172,7 +172,7 @@ class TextParser {
     TokenizerSpec out;
     out.settings.model = ModelKind::kWordPiece;
     out.settings.units = Units::kCharacters;
-    out.settings.most_word_characters = 100;
+    out.settings.max_word_characters = 100;
     out.settings.leading_spaces =
         static_cast<std::uint32_t>(Tokenizer::LeadingSpaces::kOneSpaceDropped);
     out.continuation = "##";

@@ -67,9 +67,9 @@ void WordPieceModel::encode(std::string_view word, Ids& ids) {
     ids.push_back(s.unknown);
   };
   std::size_t characters = 0;
-  for (std::size_t at = 0; at < word.size() && characters <= s.most_word_characters; ++characters)
+  for (std::size_t at = 0; at < word.size() && characters <= s.max_word_characters; ++characters)
     at += std::max<std::size_t>(1, decode_utf8(word.substr(at)).bytes);
-  if (characters > s.most_word_characters) return unknown();
+  if (characters > s.max_word_characters) return unknown();
   const std::string_view continuation = tables_.text(s.continuation);
   for (std::size_t start = 0; start < word.size();) {
     const std::string_view prefix = start == 0 ? std::string_view() : continuation;

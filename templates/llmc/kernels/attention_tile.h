@@ -56,7 +56,7 @@ struct RowColumns {
   }
 };
 
-/// The rows that a worker processes together for a tile.
+/// The rows that a worker processes contiguous_tokens for a tile.
 template <class Shape>
 struct TileRows {
   float cap;                 // softcap, if scores are capped
@@ -272,8 +272,8 @@ LLMC_INLINE void value_tile(const Tile& tile, Columns columns, size_t group, con
     }
   }
   for (size_t t = columns.begin; t < columns.end;) {
-    const size_t together = tile.together(t), left = columns.end - t;
-    const size_t run = left < together ? left : together;
+    const size_t contiguous = tile.contiguous_tokens(t), left = columns.end - t;
+    const size_t run = left < contiguous ? left : contiguous;
     const unsigned char* values[kGroups];
     for (size_t g = 0; g < kGroups; ++g) values[g] = tile.values(group + g, t);
     const auto step = [&](size_t i) LLMC_INLINE_LAMBDA {

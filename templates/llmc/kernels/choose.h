@@ -115,7 +115,7 @@ LLMC_NOINLINE inline void upper_panels_gemv(const uint8_t* panel, size_t stride,
 /// Returns upper bounds of the logits of a panel's rows. `quarters` are the panel's results of
 /// upper_panels_gemv().
 template <CodedFormat kFormat, size_t K>
-LLMC_INLINE F32x8 greatest_logits(const uint8_t* panel, const float* quarters, float norm) {
+LLMC_INLINE F32x8 logit_upper_bounds(const uint8_t* panel, const float* quarters, float norm) {
   // Allows for the bits that sums below 2^-96 may lose to underflow.
   constexpr float kSlack = 1e-27f;
   const F32x8 bounds = load_f16(panel + split_bound_offset(kFormat, K));
@@ -171,7 +171,7 @@ struct ChooseStage {
 /// Prepares the input of each worker, which the following steps use, too, and stores upper bounds
 /// of all logits. A worker's choice contains the largest of its upper bounds; `index` is its panel.
 template <class Stage>
-struct GreatestTask {
+struct UpperBoundTask {
   static constexpr size_t K = Stage::K;
   static constexpr CodedFormat kFormat = Stage::kFormat;
   const Stage& stage;
@@ -209,7 +209,8 @@ struct GreatestTask {
     for (size_t p = 0; p < kPanels; ++p) {
       const size_t panel = first + p * distance;
       const F32x8 most = without_padding<Stage::kLogits>(
-          greatest_logits<kFormat, K>(stage.weight.panel(panel), y + p * kPanelRows, norm), panel);
+          logit_upper_bounds<kFormat, K>(stage.weight.panel(panel), y + p * kPanelRows, norm),
+          panel);
       store_row<Stage::kLogits>(stage.greatest, panel * kPanelRows, most);
       const Mask8 larger = less(largest, most);
       largest = select(larger, most, largest);
@@ -255,7 +256,8 @@ inline void linear(const KernelContext& context, const Source& source, const Wei
   unsigned char* area = context.work + run->threads * linear_tile_bytes(1, 1);
   const Stage stage{source, weight, chosen.greatest, area, context.work};
   const size_t workers = workers_for(run, Weight::bytes, 1);
-  GreatestTask<Stage> greatest{stage, WorkPartition(run, Weight::kPanels, workers, kWeightStreams)};
+  UpperBoundTask<Stage> greatest{stage,
+                                 WorkPartition(run, Weight::kPanels, workers, kWeightStreams)};
   for_each_worker(run, greatest);
   Choice most = stage.choice(0);
   for (size_t slot = 1; slot < workers; ++slot)

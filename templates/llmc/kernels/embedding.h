@@ -48,21 +48,21 @@ struct WeightTable {
 /// Selects the row of the token's id. If the caller passes rows in place of token ids
 /// (llmc_run::embeddings), they are used instead.
 struct ByToken {
-  static constexpr bool kMayBeGiven = true;
+  static constexpr bool kAcceptsEmbeddings = true;
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) {
     return static_cast<size_t>(static_cast<int64_t>(run->tokens[t]));
   }
 };
 /// Selects the row of the token's position, for learned position embeddings.
 struct ByPosition {
-  static constexpr bool kMayBeGiven = false;
+  static constexpr bool kAcceptsEmbeddings = false;
   LLMC_INLINE static size_t row(const llmc_run* run, size_t t) { return position_of(run, t); }
 };
 
 template <class Ids, class T>
 LLMC_INLINE void embedding_rows(const KernelContext& context, T table, float* x) {
   const llmc_run* run = context.run;
-  if constexpr (Ids::kMayBeGiven) {
+  if constexpr (Ids::kAcceptsEmbeddings) {
     if (run->embeddings != nullptr) {
       __builtin_memcpy(x, run->embeddings, context.tokens * T::kWidth * sizeof(float));
       return;

@@ -190,9 +190,10 @@ inline void expert_linear(const KernelContext& context, const float* x, const in
                         bias,
                         order_by_expert<kExperts>(ids, rows, context.work),
                         buffers + workers * kBufferBytes};
-  constexpr size_t kRowsAlone = 16;  // at most this many rows cost less than a barrier
+  constexpr size_t kMaxSingleWorkerRows = 16;  // at most this many rows cost less than a barrier
   ExpertPrepareTask<Product> prepare{
-      product, WorkPartition(run, rows, rows <= kRowsAlone ? 1 : workers), buffers, kBufferBytes};
+      product, WorkPartition(run, rows, rows <= kMaxSingleWorkerRows ? 1 : workers), buffers,
+      kBufferBytes};
   for_each_worker(run, prepare);
   constexpr size_t kPanels = Product::Matrix::kPanels;
   const size_t used = product.order.used;

@@ -4,7 +4,7 @@
 
 /// Tiles: views of the 64 tokens of the cache that one step of attention processes. A column is the
 /// index of a token in its tile. `Keys` and `Values` define the number format (KvNumbers); keys(),
-/// values() and together() define the addresses.
+/// values() and contiguous_tokens() define the addresses.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -37,11 +37,12 @@ struct CachedTile {
     return cache.keys(head, token + column);
   }
   /// Returns the values of the 8 dims from 8*group on: [tokens][8], for `column` and the following
-  /// columns. together(column) is the number of tokens that are contiguous from `column` on.
+  /// columns. contiguous_tokens(column) is the number of tokens that are contiguous from `column`
+  /// on.
   LLMC_INLINE const unsigned char* values(size_t group, size_t column) const {
     return cache.values(head, group, token + column);
   }
-  LLMC_INLINE size_t together(size_t column) const {
+  LLMC_INLINE size_t contiguous_tokens(size_t column) const {
     return Shape::kBlockTokens - (token + column) % Shape::kBlockTokens;
   }
   /// Returns the number of columns of the next tile, from `column` on, that the loops over this
@@ -90,7 +91,7 @@ struct WidenedTile {
     constexpr size_t kKeyBytes = kAttentionTile * Shape::kPadded * sizeof(float);
     return memory + kKeyBytes + (group * kAttentionTile + column) * kPanelRows * sizeof(float);
   }
-  LLMC_INLINE size_t together(size_t column) const { return kAttentionTile - column; }
+  LLMC_INLINE size_t contiguous_tokens(size_t column) const { return kAttentionTile - column; }
   LLMC_INLINE const float* key_scales(size_t column) const { return cached.key_scales(column); }
   LLMC_INLINE const float* value_scales(size_t column) const { return cached.value_scales(column); }
 };

@@ -115,28 +115,28 @@ LLMC_INLINE F32x8 coded_tile_activations(const Quantized& x, size_t token, size_
   }
 }
 
-/// Calls put(k / 4, codes) with the stored codes of a block, minus kLess, for k = 0, 4, …, 28.
-/// `lower` are its lower bits in a split format.
-template <CodedFormat kFormat, int kLess, class Put>
+/// Calls put(k / 4, codes) with the stored codes of a block, minus kSubtrahend, for k = 0, 4,
+/// …, 28. `lower` are its lower bits in a split format.
+template <CodedFormat kFormat, int kSubtrahend, class Put>
 LLMC_INLINE void unpack_block(const uint8_t* block, [[maybe_unused]] const uint8_t* lower,
                               Put put) {
-  const auto put_less = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
-    if constexpr (kLess != 0) c = centred<kLess>(c);
+  const auto put_centred = [&](size_t step, Codes c) LLMC_INLINE_LAMBDA {
+    if constexpr (kSubtrahend != 0) c = centred<kSubtrahend>(c);
     put(step, c);
   };
   if constexpr (kFormat.bits == 8) {
-    for (size_t i = 0; i < 8; ++i) put_less(i, load_codes(block + i * 32));
+    for (size_t i = 0; i < 8; ++i) put_centred(i, load_codes(block + i * 32));
   } else {
     const auto put_two = [&]<size_t kVector>() LLMC_INLINE_LAMBDA {
       const Codes packed = load_codes(block + kVector * 32);
       if constexpr (CodedShape<kFormat>::kSix) {
         const uint8_t* rest = CodedShape<kFormat>::kSplit ? lower : block + kSixLowerBytes;
         const Codes two = load_codes(rest + kVector / 2 * 32);
-        put_less(kVector * 2, six_bits<kFormat, kVector, false>(packed, two));
-        put_less(kVector * 2 + 1, six_bits<kFormat, kVector, true>(packed, two));
+        put_centred(kVector * 2, six_bits<kFormat, kVector, false>(packed, two));
+        put_centred(kVector * 2 + 1, six_bits<kFormat, kVector, true>(packed, two));
       } else {
-        put_less(kVector * 2, low_nibbles(packed));
-        put_less(kVector * 2 + 1, high_nibbles(packed));
+        put_centred(kVector * 2, low_nibbles(packed));
+        put_centred(kVector * 2 + 1, high_nibbles(packed));
       }
     };
     put_two.template operator()<0>();
@@ -370,7 +370,7 @@ template <class Exact, CodedFormat kFormat, bool kSquares>
 LLMC_INLINE void coded_unpack(const uint8_t* super, const uint8_t* lower, size_t blocks,
                               const uint8_t* next, UnpackedCodes& out) {
   constexpr size_t kBytes = coded_block_bytes(kFormat);
-  constexpr int kLess = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
+  constexpr int kSubtrahend = CodedShape<kFormat>::kCentred ? CodedShape<kFormat>::kZeroPoint : 0;
   for (size_t b = 0; b < blocks; ++b) {
     for (size_t i = 0; i < kBytes; i += 64) prefetch(next + b * kBytes + i);
     uint8_t* to = out.codes + b * kPanelRows * kBlock;
@@ -384,7 +384,7 @@ LLMC_INLINE void coded_unpack(const uint8_t* super, const uint8_t* lower, size_t
         Exact::store_steps(to + (step - 1) * 32, even, c);
       }
     };
-    unpack_block<kFormat, kLess>(super + b * kBytes, lower_after<kFormat>(lower, b), put);
+    unpack_block<kFormat, kSubtrahend>(super + b * kBytes, lower_after<kFormat>(lower, b), put);
   }
 }
 

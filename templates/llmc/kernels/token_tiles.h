@@ -66,7 +66,7 @@ LLMC_INLINE void each_tile(size_t count, F f) {
 
 /// Returns the size of the smallest tile that each_tile() makes for any number of tokens from
 /// `count` to kTokenStrip, if activations are not stored in groups.
-constexpr size_t least_tile(size_t tile, size_t count) {
+constexpr size_t min_tile(size_t tile, size_t count) {
   size_t least = tile;
   for (; count <= kTokenStrip; ++count) {
     const size_t size = count / ceil_div(count, tile);
@@ -78,12 +78,12 @@ constexpr size_t least_tile(size_t tile, size_t count) {
 /// Calls each_tile() for `count` tokens, 2 to kFewLimit.
 template <size_t kTile, class F>
 LLMC_INLINE void each_few_tile(size_t count, F f) {
-  each_tile<kTile, least_tile(kTile, 2)>(count, f);
+  each_tile<kTile, min_tile(kTile, 2)>(count, f);
 }
 /// Calls each_tile() for the tokens of a strip. `count` is more than kFewLimit.
 template <size_t kTile, class F>
 LLMC_INLINE void each_strip_tile(size_t count, F f) {
-  each_tile<kTile, least_tile(kTile, kFewLimit + 1)>(count, f);
+  each_tile<kTile, min_tile(kTile, kFewLimit + 1)>(count, f);
 }
 
 }  // namespace LLMC_ISA

@@ -16,7 +16,7 @@ constexpr uint64_t mixed(uint64_t seed, uint64_t index) {
   return z ^ (z >> 31);
 }
 /// Returns number `index` of the sequence as a float in [-1, 1).
-constexpr float mixed_float(uint64_t seed, uint64_t index) {
+constexpr float random_float(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int32_t>(mixed(seed, index) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 /// Returns the FNV-1a hash of the bytes of `count` floats.
@@ -40,11 +40,11 @@ constexpr void fill_coded_groups(CodedFormat format, uint8_t* panel, size_t k_to
   const size_t groups = ceil_div(k_total, format.block);
   for (size_t group = 0; group < groups; ++group) {
     const uint64_t word = mixed(seed + 1, row * groups + group);
-    float scale = 0.01f * mixed_float(seed + 2, word), zero = 0;
+    float scale = 0.01f * random_float(seed + 2, word), zero = 0;
     if (format.zero == CodedZero::kInteger) {
       zero = static_cast<float>(static_cast<int>(word >> 8 & 255) - (format.bits == 8 ? 128 : 0));
     } else {
-      zero = 9 * mixed_float(seed + 3, word);
+      zero = 9 * random_float(seed + 3, word);
     }
     if (format.scale == CodedScale::kF16) {
       scale = f16_to_f32(f32_to_f16(scale));
@@ -81,15 +81,15 @@ constexpr void fill_row(WeightKind kind, uint8_t* panel, size_t k_total, size_t 
     const uint64_t word = mixed(seed + 1, row * blocks + block);
     if (kind == WeightKind::kQ8) {
       q8_set_scale(panel, k_total, lane, block,
-                   f32_to_f16(0.01f + 0.005f * mixed_float(seed + 2, word)));
+                   f32_to_f16(0.01f + 0.005f * random_float(seed + 2, word)));
     } else {
       q4_set_scale(panel, k_total, lane, block, static_cast<uint8_t>(word % 16));
       q4_set_min(panel, k_total, lane, block, static_cast<uint8_t>(word >> 8));
     }
   }
   if (kind == WeightKind::kQ4) {
-    q4_set_row(panel, lane, f32_to_bf16(0.008f + 0.004f * mixed_float(seed + 3, row)),
-               f32_to_bf16(-0.004f + 0.001f * mixed_float(seed + 4, row)));
+    q4_set_row(panel, lane, f32_to_bf16(0.008f + 0.004f * random_float(seed + 3, row)),
+               f32_to_bf16(-0.004f + 0.001f * random_float(seed + 4, row)));
   }
 }
 

@@ -248,9 +248,9 @@ LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
   return {_mm256_or_si256(_mm256_and_si256(moved, _mm256_set1_epi8(0x3c)),
                           _mm256_and_si256(two, _mm256_set1_epi8(3)))};
 }
-template <int kMiddle>
+template <int kZeroPoint>
 LLMC_INLINE Codes centred(Codes c) {
-  return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(kMiddle))};
+  return {_mm256_sub_epi8(c.v, _mm256_set1_epi8(kZeroPoint))};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   int32_t four;

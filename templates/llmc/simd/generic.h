@@ -333,9 +333,9 @@ LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
   return {four.v << static_cast<uint8_t>(2) |
           ((lower.v >> static_cast<uint8_t>(2 * kPair)) & static_cast<uint8_t>(3))};
 }
-template <int kMiddle>
+template <int kZeroPoint>
 LLMC_INLINE Codes centred(Codes c) {
-  return {c.v - static_cast<uint8_t>(kMiddle)};
+  return {c.v - static_cast<uint8_t>(kZeroPoint)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {portable::I16x8{p[0], p[1], p[2], p[3], p[0], p[1], p[2], p[3]}};

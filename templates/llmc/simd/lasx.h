@@ -299,10 +299,10 @@ LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
   // The selected bits are 2 to 5; bits 6 and 7 of `two` are cleared.
   return {__lasx_xvbitsel_v(__lasx_xvandi_b(two, 3), moved, __lasx_xvreplgr2vr_b(0x3c))};
 }
-template <int kMiddle>
+template <int kZeroPoint>
 LLMC_INLINE Codes centred(Codes c) {
-  if constexpr (kMiddle < 32) return {__lasx_xvsubi_bu(c.v, kMiddle)};
-  return {__lasx_xvsub_b(c.v, __lasx_xvreplgr2vr_b(kMiddle))};
+  if constexpr (kZeroPoint < 32) return {__lasx_xvsubi_bu(c.v, kZeroPoint)};
+  return {__lasx_xvsub_b(c.v, __lasx_xvreplgr2vr_b(kZeroPoint))};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {
   return {loong::broadcast_w(p)};

@@ -266,9 +266,9 @@ LLMC_INLINE Codes with_lower(Codes packed, Codes lower) {
   };
   return {of(packed.low, lower.low), of(packed.high, lower.high)};
 }
-template <int kMiddle>
+template <int kZeroPoint>
 LLMC_INLINE Codes centred(Codes c) {
-  const uint8x16_t middle = vdupq_n_u8(kMiddle);
+  const uint8x16_t middle = vdupq_n_u8(kZeroPoint);
   return {vsubq_u8(c.low, middle), vsubq_u8(c.high, middle)};
 }
 LLMC_INLINE Activation4 load_activation(const int8_t* p) {

@@ -42,7 +42,7 @@ TEST(State, RefusesForgedPositions) {
   constexpr std::int32_t kLimit = 1 << 22, kPlace = 1;
   // The position of text after the embedding is its place + 1 + shift, from 1 to where a context
   // of tokens reaches the limit.
-  constexpr std::int32_t kMost = kLimit - (std::int32_t{kContext} - kPlace - 1) - kPlace - 1;
+  constexpr std::int32_t kMaxShift = kLimit - (std::int32_t{kContext} - kPlace - 1) - kPlace - 1;
   for (const bool positions : {true, false}) {
     const llmc_model m = model({.positions = positions});
     const Session session(config(), m);
@@ -58,16 +58,16 @@ TEST(State, RefusesForgedPositions) {
     EXPECT_EQ(load(-1), LLMC_OK);
     // The position of text never falls.
     EXPECT_EQ(load(core::embedding_id(-2)), LLMC_ERROR_STATE);
-    for (const std::int32_t id :
-         {kSmallest, kSmallest + 1, core::embedding_id(-kPlace - 1), core::embedding_id(kMost + 1)})
+    for (const std::int32_t id : {kSmallest, kSmallest + 1, core::embedding_id(-kPlace - 1),
+                                  core::embedding_id(kMaxShift + 1)})
       EXPECT_EQ(load(id), LLMC_ERROR_STATE) << id;
-    for (const std::int32_t shift : {-kPlace, 1, kMost}) {
+    for (const std::int32_t shift : {-kPlace, 1, kMaxShift}) {
       ASSERT_EQ(load(core::embedding_id(shift)), positions ? LLMC_OK : LLMC_ERROR_STATE) << shift;
       if (!positions) continue;
       const Positions places[2] = {};
       const llmc_status more =
           llmc_append_embeddings_at(session, rows_of({1, 2}).data(), places[0].data(), 2, nullptr);
-      EXPECT_EQ(more, shift == kMost ? LLMC_ERROR_POSITION : LLMC_OK);
+      EXPECT_EQ(more, shift == kMaxShift ? LLMC_ERROR_POSITION : LLMC_OK);
       llmc_sampling sampling{};
       sampling.repeat_last_n = -1;
       sampling.repeat_penalty = 1.5f;

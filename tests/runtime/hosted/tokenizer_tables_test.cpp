@@ -192,7 +192,7 @@ TokenizerSpec pieces_named(const std::vector<std::string>& names) {
   spec.settings.model = ModelKind::kWordPiece;
   spec.settings.units = Units::kCharacters;
   spec.settings.unknown = 0;
-  spec.settings.most_word_characters = 100;
+  spec.settings.max_word_characters = 100;
   for (const std::string& name : names) {
     SpecToken token;
     token.name = token.surface = name;
