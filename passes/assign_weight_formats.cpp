@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compiler/ir/constant.h"
+#include "compiler/ir/index_map.h"
 
 namespace llmc::passes {
 
@@ -15,11 +16,6 @@ namespace {
 
 using ir::WeightFormat;
 using ir::WeightRole;
-
-bool is_dim_view(const ir::Node* node) {
-  return ir::op_as<ir::Reshape>(node) || ir::op_as<ir::Squeeze>(node) ||
-         ir::op_as<ir::Unsqueeze>(node);
-}
 
 bool is_one_row(const ir::TensorType& type) {
   return std::ranges::all_of(type.dims, [](const ir::Dim& dim) { return dim.is_constant(); });
@@ -30,7 +26,7 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
   const auto& op = std::get<ir::Linear>(node.op);
   if (op.gated) return WeightRole::kGateUp;
   const ir::Node* producer = uses.producer(node.inputs[0]);
-  while (is_dim_view(producer)) producer = uses.producer(producer->inputs[0]);
+  while (ir::is_reshape(producer)) producer = uses.producer(producer->inputs[0]);
   if (ir::op_as<ir::Attention>(producer)) return WeightRole::kAttentionOut;
   const auto* before = ir::op_as<ir::Linear>(producer);
   const bool activated = before && (before->gated || before->function != ir::ActivationFn::kNone);
@@ -50,8 +46,8 @@ WeightRole expert_role(const ir::UseDef& uses, const ir::Node& node) {
   for (int step = 0; producer && step < kMaxSteps; ++step) {
     if (ir::op_as<ir::GatedActivation>(producer) || ir::op_as<ir::ExpertLinear>(producer))
       return WeightRole::kDown;
-    const bool passes =
-        is_dim_view(producer) || ir::op_as<ir::Unary>(producer) || ir::op_as<ir::Binary>(producer);
+    const bool passes = ir::is_reshape(producer) || ir::op_as<ir::Unary>(producer) ||
+                        ir::op_as<ir::Binary>(producer);
     producer = passes ? uses.producer(producer->inputs[0]) : nullptr;
   }
   return WeightRole::kGateUp;
@@ -67,7 +63,7 @@ class Assigner {
   void run(ir::Graph& graph, std::set<std::uint32_t> positions, bool in_loop) {
     const ir::UseDef uses(graph);
     for (ir::Node& node : graph.mutable_nodes()) {
-      if (is_dim_view(&node) || ir::op_as<ir::Cast>(&node) || ir::op_as<ir::Transpose>(&node)) {
+      if (ir::is_reshape(&node) || ir::op_as<ir::Cast>(&node) || ir::op_as<ir::Transpose>(&node)) {
         if (positions.contains(node.inputs[0].index)) positions.insert(node.outputs[0].index);
       } else if (auto* embedding = std::get_if<ir::Embedding>(&node.op)) {
         const bool by_position = positions.contains(node.inputs[0].index);

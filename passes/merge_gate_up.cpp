@@ -1,6 +1,7 @@
 #include "passes/merge_gate_up.h"
 
 #include "passes/match.h"
+#include "passes/product_weights.h"
 
 namespace llmc::passes {
 
@@ -31,19 +32,6 @@ std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
   return found.weight ? std::optional(found) : std::nullopt;
 }
 
-ir::ConstantPtr stack(const Projection& gate, const Projection& up) {
-  if (!gate.bias && !up.bias) return nullptr;
-  std::vector<float> values;
-  for (const Projection* part : {&gate, &up}) {
-    if (part->bias)
-      for (double v : ir::to_doubles(*part->bias)) values.push_back(static_cast<float>(v));
-    else
-      values.resize(values.size() + static_cast<std::size_t>(part->weight->dims()[0]), 0.0f);
-  }
-  const auto count = static_cast<std::int64_t>(values.size());
-  return ir::make_f32({count}, std::move(values));
-}
-
 }  // namespace
 
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
@@ -59,7 +47,8 @@ Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
         rw.emit_constant(ir::concat_rows({gate->weight, up->weight}), i,
                          stacked_name(rw, {gate->weight_value, up->weight_value}));
     std::vector<ValueId> operands{gate->x, weight};
-    if (const ir::ConstantPtr bias = stack(*gate, *up))
+    if (const ir::ConstantPtr bias =
+            stack_biases({{{gate->weight, gate->bias}, {up->weight, up->bias}}}))
       operands.push_back(rw.emit_constant(bias, i));
     ir::Linear op;
     op.function = gated->function;

@@ -4,6 +4,7 @@
 
 #include "passes/match.h"
 #include "passes/op_key.h"
+#include "passes/product_weights.h"
 
 namespace llmc::passes {
 
@@ -88,24 +89,6 @@ bool same_rotation(const Rewriter& rw, const Path& a, const Path& b) {
          (a.angles == b.angles || same_data(rw.constant(a.angles), rw.constant(b.angles)));
 }
 
-/// Returns the concatenated biases, with zeros for missing ones; nullptr if all are missing.
-ir::ConstantPtr stack_biases(const std::array<Path, 3>& paths) {
-  std::vector<float> values;
-  bool any = false;
-  for (const Path& path : paths) {
-    const auto rows = static_cast<std::size_t>(path.weight->dims()[0]);
-    if (!path.bias) {
-      values.resize(values.size() + rows, 0.0f);
-      continue;
-    }
-    any = true;
-    for (double v : ir::to_doubles(*path.bias)) values.push_back(static_cast<float>(v));
-  }
-  if (!any) return nullptr;
-  const auto count = static_cast<std::int64_t>(values.size());
-  return ir::make_f32({count}, std::move(values));
-}
-
 }  // namespace
 
 Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
@@ -131,7 +114,8 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
     const ValueId weight =
         rw.emit_constant(ir::concat_rows({q->weight, k->weight, v->weight}), i,
                          stacked_name(rw, {q->weight_value, k->weight_value, v->weight_value}));
-    const ir::ConstantPtr bias = stack_biases({*q, *k, *v});
+    const ir::ConstantPtr bias =
+        stack_biases({{{q->weight, q->bias}, {k->weight, k->bias}, {v->weight, v->bias}}});
     std::vector<ValueId> operands{q->x, weight, bias ? rw.emit_constant(bias, i) : ir::kNoValue};
     operands.resize(9, ir::kNoValue);
     if (q->rope) {

@@ -94,4 +94,18 @@ void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite) {
   WeightRewriter(rewrite).run(graph, nullptr);
 }
 
+ir::ConstantPtr stack_biases(const std::vector<WeightAndBias>& layers) {
+  if (std::ranges::none_of(layers, [](const auto& layer) { return layer.bias != nullptr; }))
+    return nullptr;
+  std::vector<float> values;
+  for (const auto& [weight, bias] : layers) {
+    if (!bias)
+      values.resize(values.size() + static_cast<std::size_t>(weight->dims()[0]), 0.0f);
+    else
+      for (const double v : ir::to_doubles(*bias)) values.push_back(static_cast<float>(v));
+  }
+  const auto count = static_cast<std::int64_t>(values.size());
+  return ir::make_f32({count}, std::move(values));
+}
+
 }  // namespace llmc::passes

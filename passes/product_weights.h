@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "compiler/ir/graph.h"
 
@@ -27,5 +28,12 @@ bool has_quantized_format(const ir::Op& op);
 /// loops. Other users of a constant, such as an embedding, keep it. A loop parameter with other
 /// users is unchanged.
 void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite);
+
+/// The weight of a linear layer, and its bias, which may be nullptr.
+struct WeightAndBias {
+  ir::ConstantPtr weight, bias;
+};
+/// Returns the concatenated biases, with zeros for missing ones; nullptr if all are missing.
+ir::ConstantPtr stack_biases(const std::vector<WeightAndBias>& layers);
 
 }  // namespace llmc::passes

@@ -131,11 +131,7 @@ class Reader {
     if (graph.outputs().empty()) return;
     const ir::UseDef uses(graph);
     ValueId value = graph.outputs().front();
-    const auto is_view = [](const ir::Node* node) {
-      return ir::op_as<ir::Reshape>(node) || ir::op_as<ir::Squeeze>(node) ||
-             ir::op_as<ir::Unsqueeze>(node);
-    };
-    while (is_view(uses.producer(value))) value = uses.producer(value)->inputs[0];
+    while (ir::is_reshape(uses.producer(value))) value = uses.producer(value)->inputs[0];
     const ir::Node* node = uses.producer(value);
     if (!ir::op_as<ir::Linear>(node)) return;
     const ir::ConstantPtr head = uses.constant(node->inputs[1]);

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "compiler/ir/index_map.h"
+
 namespace llmc::calibrate {
 namespace {
 
@@ -22,12 +24,6 @@ bool selects_row(const ir::Graph& graph, const ir::Node& node) {
          !has_tokens(graph.value(node.outputs[0]).type);
 }
 
-bool is_view(const ir::Node& node) {
-  return std::holds_alternative<ir::Reshape>(node.op) ||
-         std::holds_alternative<ir::Squeeze>(node.op) ||
-         std::holds_alternative<ir::Unsqueeze>(node.op);
-}
-
 }  // namespace
 
 ir::Graph with_all_logits(ir::Graph stages) {
@@ -42,7 +38,7 @@ ir::Graph with_all_logits(ir::Graph stages) {
     const bool selects = selects_row(stages, node);
     if (!selects && !of_row) continue;
     rows.insert(node.outputs.begin(), node.outputs.end());
-    if (selects || is_view(node)) same[node.outputs[0]] = node.inputs[0];
+    if (selects || ir::is_reshape(node.op)) same[node.outputs[0]] = node.inputs[0];
   }
   for (ir::ValueId& output : stages.mutable_outputs())
     if (const auto found = same.find(output); found != same.end()) output = found->second;

@@ -13,6 +13,7 @@
 #include "compiler/calibrate/stream.h"
 #include "compiler/calibrate/window_inputs.h"
 #include "compiler/ir/constant_pages.h"
+#include "compiler/ir/op_info.h"
 #include "compiler/quant/feedback.h"
 #include "compiler/quant/pack.h"
 #include "compiler/reference/interpreter.h"
@@ -175,13 +176,9 @@ class Encoder final : public Products {
   Status encode(const ir::Node& node, const ir::Constant& weight, Block block,
                 quant::Moments moments, quant::EncodedMatrix& matrix) {
     if (!moments.finite())
-      return Diagnostic{.kind = ErrorKind::kBadInput,
-                        .file = node.origin.file,
-                        .node = node.origin.node,
-                        .message =
-                            "the inputs of the matrix are not finite for the calibration's "
-                            "text",
-                        .hint = "--calibrate none encodes the weights without a text"};
+      return ir::node_failure(ErrorKind::kBadInput, node,
+                              "the inputs of the matrix are not finite for the calibration's text",
+                              "--calibrate none encodes the weights without a text");
     const quant::Feedback feedback(std::move(moments), kDamping, pool_);
     const std::size_t rows = matrix.rows() / block.count, columns = matrix.columns();
     const float largest = quant::largest_weight(matrix.kind());
@@ -193,11 +190,9 @@ class Encoder final : public Products {
       weight.read_rows(static_cast<std::int64_t>(first), static_cast<std::int64_t>(count), values);
       for (const float value : values)
         if (!(value <= largest && value >= -largest))
-          return Diagnostic{.kind = ErrorKind::kBadInput,
-                            .file = node.origin.file,
-                            .node = node.origin.node,
-                            .message = "a weight is not finite or too large for its format",
-                            .hint = "the model's file is damaged, or try --quant=f32"};
+          return ir::node_failure(ErrorKind::kBadInput, node,
+                                  "a weight is not finite or too large for its format",
+                                  "the model's file is damaged, or try --quant=f32");
       feedback.encode(matrix.kind(), values, matrix.panels(first, count));
       return ok_status();
     });

@@ -75,6 +75,9 @@ struct IndexOperands {
 /// Returns whether the operator is Reshape, Squeeze or Unsqueeze, which keep the row-major position
 /// of each element.
 bool is_reshape(const Op& op);
+inline bool is_reshape(const Node* node) {
+  return node != nullptr && is_reshape(node->op);
+}
 /// Returns whether index_maps() has a rule for the operator: each result element is an element of
 /// an operand, selected by its index and by integer operands.
 bool is_view(const Op& op);

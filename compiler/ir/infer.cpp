@@ -42,12 +42,7 @@ std::optional<std::vector<std::int64_t>> InferContext::numbers(std::size_t i) co
 }
 
 Diagnostic InferContext::error(std::string message, std::string hint) const {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = node_.origin.file,
-                    .node = node_.origin.node,
-                    .op = std::string(op_name(node_.op)),
-                    .message = std::move(message),
-                    .hint = std::move(hint)};
+  return node_failure(ErrorKind::kBadInput, node_, std::move(message), std::move(hint));
 }
 
 Status InferContext::want_rank(std::size_t i, std::size_t wanted) const {

@@ -129,4 +129,13 @@ std::optional<std::string> operand_problem(const Node& node, bool outputs) {
   return std::nullopt;
 }
 
+Diagnostic node_failure(ErrorKind kind, const Node& node, std::string message, std::string hint) {
+  return {.kind = kind,
+          .file = node.origin.file,
+          .node = node.origin.node,
+          .op = std::string(op_name(node.op)),
+          .message = std::move(message),
+          .hint = std::move(hint)};
+}
+
 }  // namespace llmc::ir

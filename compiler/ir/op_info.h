@@ -13,6 +13,7 @@
 
 #include "compiler/ir/graph.h"
 #include "compiler/ir/op.h"
+#include "compiler/support/diagnostic.h"
 
 /// Static description of each operator for printing, parsing and verifying: name, numbers of
 /// operands and results, attributes. Every operator of `Op` must have an entry here, otherwise
@@ -438,5 +439,9 @@ std::size_t output_count(const Op& op);
 /// operand is absent, otherwise nullopt. If `outputs` is false, only operands are checked, because
 /// inference runs before the outputs exist.
 std::optional<std::string> operand_problem(const Node& node, bool outputs = true);
+
+/// Returns a Diagnostic about a node: its place in the model and its operator.
+Diagnostic node_failure(ErrorKind kind, const Node& node, std::string message,
+                        std::string hint = {});
 
 }  // namespace llmc::ir

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/index_map.h"
+#include "compiler/ir/op_info.h"
 #include "compiler/support/check.h"
 #include "compiler/support/checked_math.h"
 #include "compiler/support/counted.h"
@@ -156,12 +158,15 @@ void Lowerer::emit(Scope& scope, const ir::Node& node, decltype(Stage::op) op, s
 }
 
 void Lowerer::unsupported(const ir::Node& node, std::string message, std::string hint) {
-  diagnostics_.push_back({.kind = ErrorKind::kUnsupported,
-                          .file = node.origin.file,
-                          .node = node.origin.node,
-                          .op = std::string(ir::op_name(node.op)),
-                          .message = std::move(message),
-                          .hint = std::move(hint)});
+  diagnostics_.push_back(
+      ir::node_failure(ErrorKind::kUnsupported, node, std::move(message), std::move(hint)));
+}
+
+void Lowerer::input_is_no_activation(const Scope& scope, const ir::Node& node) {
+  unsupported(node,
+              fmt::format("its input {} is not a row of floats for each token",
+                          ir::to_string(scope.graph.value(node.inputs[0]).type)),
+              "compile the graph as a function of its inputs: --function");
 }
 
 void Lowerer::bad_input(const ir::Node& node, std::string message, std::string hint) {
@@ -271,9 +276,8 @@ bool Lowerer::lower_to_kernel(Scope& scope, const ir::Node& node) {
   if (ir::op_as<ir::Gather>(&node) || ir::op_as<ir::Slice>(&node)) {
     return lower_row_selection(scope, node);
   }
-  const bool view = ir::op_as<ir::Reshape>(&node) || ir::op_as<ir::Squeeze>(&node) ||
-                    ir::op_as<ir::Unsqueeze>(&node) || ir::op_as<ir::Cast>(&node) ||
-                    ir::op_as<ir::Transpose>(&node);
+  const bool view =
+      ir::is_reshape(node.op) || ir::op_as<ir::Cast>(&node) || ir::op_as<ir::Transpose>(&node);
   return view && lower_view(scope, node);
 }
 

@@ -251,6 +251,7 @@ class Lowerer {
                       std::uint32_t layer);
   void unsupported(const ir::Node& node, std::string message, std::string hint = {});
   void bad_input(const ir::Node& node, std::string message, std::string hint = {});
+  void input_is_no_activation(const Scope& scope, const ir::Node& node);
   /// Returns the field of the loop's weight table for a parameter read by loop nests.
   WeightRef layer_data(Scope& scope, const ParameterBinding& parameter);
   std::string unique_global_label(const std::string& label);

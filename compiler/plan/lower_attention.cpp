@@ -37,7 +37,7 @@ bool Lowerer::note_attention(Scope& scope, const ir::Node& node, const Attention
 
 void Lowerer::lower_qkv(Scope& scope, const ir::Node& node, const ir::QkvProjection& op) {
   const auto source = activation(scope, node, 0);
-  if (!source) return unsupported(node, "its input is not an activation");
+  if (!source) return input_is_no_activation(scope, node);
   QkvStage stage;
   stage.shape = {unsigned_of(op.heads), unsigned_of(op.kv_heads), unsigned_of(op.head_dim)};
   stage.source = *source;

@@ -10,7 +10,7 @@ void Lowerer::lower_experts(Scope& scope, const ir::Node& node, const ir::Expert
   const auto source = activation(scope, node, 0);
   const bool chosen = present(node, 2);
   const auto ids = chosen ? stored(scope, node.inputs[2]) : std::optional(BufferId{});
-  if (!source || !ids) return unsupported(node, "its input is not an activation");
+  if (!source || !ids) return input_is_no_activation(scope, node);
   const ir::TensorType* type = weight_type(scope, node, 1);
   const std::uint64_t rows = unsigned_of(type ? type->dims[0].constant().value_or(0) : 0);
   LinearStage stage;

@@ -90,7 +90,7 @@ bool Lowerer::lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold&
 void Lowerer::lower_linear(Scope& scope, const ir::Node& node, const ir::Linear& op) {
   const auto* windows = std::get_if<WindowsBinding>(&input(scope, node, 0));
   const auto source = windows ? std::optional(windows->source) : activation(scope, node, 0);
-  if (!source) return unsupported(node, "its input is not an activation");
+  if (!source) return input_is_no_activation(scope, node);
   const ir::TensorType* type = weight_type(scope, node, 1);
   const auto n = type && type->rank() == 2 ? type->dims[0].constant() : std::nullopt;
   const auto k = type && type->rank() == 2 ? type->dims[1].constant() : std::nullopt;

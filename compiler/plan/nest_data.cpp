@@ -26,6 +26,18 @@ Status NestLowerer::lower_view(const ir::Node& node,
   return ok_status();
 }
 
+Status NestLowerer::lower_reshaped(const ir::Node& node) {
+  return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Reshape&) {
+  return lower_reshaped(node);
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Squeeze&) {
+  return lower_reshaped(node);
+}
+Status NestLowerer::lower(const ir::Node& node, const ir::Unsqueeze&) {
+  return lower_reshaped(node);
+}
 Status NestLowerer::lower(const ir::Node& node, const ir::Transpose& op) {
   return lower_view(node, [&](const View& v) { return transposed(v, op.perm); });
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/index_map.h"
 #include "compiler/ir/op_info.h"
 #include "compiler/support/check.h"
 
@@ -18,10 +19,9 @@ bool is_elementwise(const ir::Op& op) {
 
 /// Returns whether the only result of an operator consists of elements of operand 0, each at most
 /// once.
-bool is_view(const ir::Op& op) {
-  return std::holds_alternative<ir::Reshape>(op) || std::holds_alternative<ir::Transpose>(op) ||
-         std::holds_alternative<ir::Slice>(op) || std::holds_alternative<ir::Squeeze>(op) ||
-         std::holds_alternative<ir::Unsqueeze>(op);
+bool is_injective_view(const ir::Op& op) {
+  return ir::is_reshape(op) || std::holds_alternative<ir::Transpose>(op) ||
+         std::holds_alternative<ir::Slice>(op);
 }
 
 }  // namespace
@@ -111,11 +111,7 @@ bool NestLowerer::reads(ir::ValueId value, std::uint32_t buffer) const {
 }
 
 Diagnostic NestLowerer::unsupported(const ir::Node& node, std::string message) const {
-  return Diagnostic{.kind = ErrorKind::kUnsupported,
-                    .file = node.origin.file,
-                    .node = node.origin.node,
-                    .op = std::string(ir::op_name(node.op)),
-                    .message = std::move(message)};
+  return ir::node_failure(ErrorKind::kUnsupported, node, std::move(message));
 }
 
 void NestLowerer::find_sinks() {
@@ -135,7 +131,7 @@ void NestLowerer::find_sinks() {
           one = false;
           break;
         }
-        const bool moves = is_view(user.op) && user.inputs[0] == value;
+        const bool moves = is_injective_view(user.op) && user.inputs[0] == value;
         // A value that is read for several elements of the result (broadcast) is computed once and
         // stored.
         if ((!is_elementwise(user.op) && !(moves && users.size() == 1)) ||
@@ -296,6 +292,23 @@ void NestLowerer::finish_output(ir::ValueId value, std::uint32_t buffer) {
   const ir::Node copy{ir::Unary{}, {value}, {value}, producer ? producer->origin : ir::Origin{}};
   emit(copy, MapStage{View::dense(buffer, dims(value)), broadcast_to(value, dims(value))});
 }
+
+// Kernels of decoders compute these, or nothing does.
+#define LLMC_NO_NEST(T)                                              \
+  Status NestLowerer::lower(const ir::Node& node, const ir::T&) {    \
+    return unsupported(node, "no loop nest computes this operator"); \
+  }
+LLMC_NO_NEST(NonZero)
+LLMC_NO_NEST(Rope)
+LLMC_NO_NEST(Attention)
+LLMC_NO_NEST(CrossAttention)
+LLMC_NO_NEST(Embedding)
+LLMC_NO_NEST(Linear)
+LLMC_NO_NEST(ExpertLinear)
+LLMC_NO_NEST(QkvProjection)
+LLMC_NO_NEST(Loop)
+LLMC_NO_NEST(Parameter)
+#undef LLMC_NO_NEST
 
 Status NestLowerer::lower(const ir::Node& node) {
   current_ = &node;

@@ -87,47 +87,9 @@ class NestLowerer {
 
  private:
   // ---- operators (nest_*.cpp). Each function fails with kUnsupported if it cannot lower the node.
-  Status lower(const ir::Node& node, const ir::ConstantOp& op);
-  Status lower(const ir::Node& node, const ir::Cast& op);
-  Status lower(const ir::Node& node, const OneOf<ir::Reshape, ir::Squeeze, ir::Unsqueeze> auto&) {
-    return lower_view(node, [&](const View& v) { return reshaped(v, dims(node.outputs[0])); });
-  }
-  Status lower(const ir::Node& node, const ir::Transpose& op);
-  Status lower(const ir::Node& node, const ir::Concat& op);
-  Status lower(const ir::Node& node, const ir::Split& op);
-  Status lower(const ir::Node& node, const ir::Slice& op);
-  Status lower(const ir::Node& node, const ir::Gather& op);
-  Status lower(const ir::Node& node, const ir::Expand& op);
-  Status lower(const ir::Node& node, const ir::Tile& op);
-  Status lower(const ir::Node& node, const ir::Shape& op);
-  Status lower(const ir::Node& node, const ir::ConstantOfShape& op);
-  Status lower(const ir::Node& node, const ir::Range& op);
-  Status lower(const ir::Node& node, const ir::Trilu& op);
-  Status lower(const ir::Node& node, const ir::Unary& op);
-  Status lower(const ir::Node& node, const ir::Binary& op);
-  Status lower(const ir::Node& node, const ir::Where& op);
-  Status lower(const ir::Node& node, const ir::MatMul& op);
-  Status lower(const ir::Node& node, const ir::Gemm& op);
-  Status lower(const ir::Node& node, const ir::Conv& op);
-  Status lower(const ir::Node& node, const ir::Unfold& op);
-  Status lower(const ir::Node& node, const ir::Softmax& op);
-  Status lower(const ir::Node& node, const ir::Reduce& op);
-  Status lower(const ir::Node& node, const ir::ArgMax& op);
-  Status lower(const ir::Node& node, const ir::LayerNorm& op);
-  Status lower(const ir::Node& node, const ir::RmsNorm& op);
-  Status lower(const ir::Node& node, const ir::GatedActivation& op);
-  Status lower(const ir::Node& node, const ir::ScaledAttention& op);
-  Status lower(const ir::Node& node, const ir::GatherElements& op);
-  Status lower(const ir::Node& node, const ir::GatherNd& op);
-  Status lower(const ir::Node& node, const ir::ScatterElements& op);
-  Status lower(const ir::Node& node, const ir::ScatterNd& op);
-  Status lower(const ir::Node& node, const ir::Pad& op);
-  Status lower(const ir::Node& node, const ir::TopK& op);
-  Status lower(const ir::Node& node, const ir::CumSum& op);
-  template <class T>
-  Status lower(const ir::Node& node, const T&) {
-    return unsupported(node, "no loop nest computes this operator");
-  }
+#define LLMC_LOWER_OP(T) lower(const ir::Node& node, const ir::T& op)
+  Status LLMC_IR_OPS(LLMC_LOWER_OP);
+#undef LLMC_LOWER_OP
   /// Checks that each row of the result depends only on the same row of the operands
   /// (nest_rows.cpp).
   Status check_rows(const ir::Node& node) const;
@@ -187,6 +149,7 @@ class NestLowerer {
   /// rows. `steps` has the number of elements per row of each buffer.
   static CallStage by_rows(CallStage call, const Sizes& steps);
   Status lower_view(const ir::Node& node, const std::function<std::optional<View>(const View&)>& f);
+  Status lower_reshaped(const ir::Node& node);
   /// Appends the stages that compute y = a @ b over views with leading batch dims. `y` is dense.
   Status product_of(const ir::Node& node, ir::ElementType type, View a, View b, View y,
                     ir::ConstantPtr b_data, bool b_transposed, ir::ValueId b_value);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/op_info.h"
 #include "compiler/ir/shape_rules.h"
 #include "compiler/support/checked_math.h"
 
@@ -30,11 +31,7 @@ Result<Tensor> EvalContext::make(ir::ElementType element, std::vector<std::int64
 }
 
 Diagnostic EvalContext::error(std::string message) const {
-  return Diagnostic{.kind = ErrorKind::kBadInput,
-                    .file = node_.origin.file,
-                    .node = node_.origin.node,
-                    .op = std::string(ir::op_name(node_.op)),
-                    .message = std::move(message)};
+  return ir::node_failure(ErrorKind::kBadInput, node_, std::move(message));
 }
 
 Status EvalContext::want_rank(std::size_t i, std::size_t rank) const {

@@ -80,7 +80,7 @@ TEST(InspectCommand, HasTheExitCodeOfCompile) {
   EXPECT_EQ(mixes.code, 4) << mixes.err;
   EXPECT_THAT(mixes.out, HasSubstr("recognised"));
   EXPECT_THAT(mixes.err, HasSubstr("it mixes the values of different tokens"));
-  EXPECT_THAT(mixes.err, Not(HasSubstr("not an activation")));
+  EXPECT_THAT(mixes.err, Not(HasSubstr("is not a row of floats")));
   const ProgramRun json = llmc({"inspect", (folder.path() / "mixes.onnx").string(), "--json"});
   const auto facts = nlohmann::json::parse(json.out);
   EXPECT_EQ(json.code, 4);

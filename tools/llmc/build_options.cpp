@@ -36,12 +36,10 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
              "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
           ->check(CLI::IsMember({"embed", "file"}))
           ->type_name("PLACE");
-  options.model.decoder_only.push_back(
-      app.add_option(
-             "--stages", options.stages,
-             "Cut the model into N libraries of consecutive layers, for N machines; auto: the "
-             "smallest N for which weights and arena of each fit --max-ram")
-          ->type_name("N"));
+  app.add_option("--stages", options.stages,
+                 "Cut the model into N libraries of consecutive layers, for N machines; auto: the "
+                 "smallest N for which weights and arena of each fit --max-ram")
+      ->type_name("N");
   app.add_option("--max-ram", options.max_ram,
                  "Fail with exit code 5 if the arena is larger, such as 512K or 64M")
       ->type_name("BYTES");
