@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "compiler/exec/runner_process.h"
 #include "compiler/plan/weights.h"
@@ -188,8 +189,7 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
   LLMC_TRY(GemmOperands operands, GemmOperands::create(kernel));
   const fs::path weights = folder.path() / "weights";
   LLMC_RETURN_IF_ERROR(
-      write_file(weights, std::string_view(reinterpret_cast<const char*>(operands.weights.get()),
-                                           operands.weight_bytes)));
+      write_file(weights, std::as_bytes(std::span(operands.weights.get(), operands.weight_bytes))));
 
   if (!counting.plugin.empty()) {
     std::uint64_t done = 0;

@@ -56,17 +56,14 @@ const Node& Graph::node(NodeId id) const {
 UseDef::UseDef(const Graph& graph)
     : graph_(graph),
       producer_(graph.values().size(), -1),
-      slot_(graph.values().size(), 0),
       users_(graph.values().size()),
       outputs_(graph.values().size(), 0) {
   for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     for (const ValueId input : node.inputs)
       if (input.exists()) users_[input.index].push_back(NodeId{static_cast<std::uint32_t>(n)});
-    for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
-      producer_[node.outputs[slot].index] = static_cast<std::int64_t>(n);
-      slot_[node.outputs[slot].index] = static_cast<std::uint32_t>(slot);
-    }
+    for (const ValueId output : node.outputs)
+      producer_[output.index] = static_cast<std::int64_t>(n);
   }
   for (const ValueId output : graph.outputs()) ++outputs_[output.index];
 }
@@ -74,10 +71,6 @@ UseDef::UseDef(const Graph& graph)
 const Node* UseDef::producer(ValueId value) const {
   if (!value.exists() || producer_[value.index] < 0) return nullptr;
   return &graph_.nodes()[static_cast<std::size_t>(producer_[value.index])];
-}
-
-std::size_t UseDef::producer_slot(ValueId value) const {
-  return slot_[value.index];
 }
 
 std::size_t UseDef::use_count(ValueId value) const {

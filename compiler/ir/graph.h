@@ -86,8 +86,6 @@ class UseDef {
   explicit UseDef(const Graph& graph);
   /// Returns the node that computes `value`; nullptr for graph inputs and kNoValue.
   const Node* producer(ValueId value) const;
-  /// Returns the index of `value` among the outputs of its producer; 0 for graph inputs.
-  std::size_t producer_slot(ValueId value) const;
   std::size_t use_count(ValueId value) const;  // each graph output counts as a use
   /// Returns the nodes that read `value`, in order; a node occurs once for each operand.
   const std::vector<NodeId>& users(ValueId value) const;
@@ -98,7 +96,6 @@ class UseDef {
  private:
   const Graph& graph_;
   std::vector<std::int64_t> producer_;
-  std::vector<std::uint32_t> slot_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<std::uint32_t> outputs_;
 };

@@ -27,12 +27,6 @@ Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> valu
   return {ElementType::kI64, std::move(dims), {}, std::move(values)};
 }
 
-Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values) {
-  Tensor out = i64_tensor(std::move(dims), std::move(values));
-  out.element = ElementType::kBool;
-  return out;
-}
-
 Tensor zeros(ElementType element, std::vector<std::int64_t> dims) {
   const auto count = checked_product(dims);
   LLMC_CHECK(count.has_value());

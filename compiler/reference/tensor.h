@@ -41,7 +41,6 @@ decltype(auto) with_data(ir::ElementType element, F&& f) {
 /// Make tensors from row-major values. The number of values must match `dims` (LLMC_CHECK).
 Tensor f32_tensor(std::vector<std::int64_t> dims, std::vector<float> values);
 Tensor i64_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
-Tensor bool_tensor(std::vector<std::int64_t> dims, std::vector<std::int64_t> values);
 /// Returns a tensor of zeros (false for bool). The memory is not limited, and the number of
 /// elements must fit 63 bits (LLMC_CHECK).
 Tensor zeros(ir::ElementType element, std::vector<std::int64_t> dims);

@@ -7,10 +7,10 @@
 #include <limits>
 #include <vector>
 
-#include "compiler/quant/error_stats.h"
 #include "compiler/quant/q4.h"
 #include "compiler/quant/q8.h"
 #include "compiler/quant/symmetric.h"
+#include "tests/quant/error_stats.h"
 #include "tests/quant/rows.h"
 
 namespace llmc::quant {

@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "compiler/quant/error_stats.h"
 #include "llmc/half.h"
+#include "tests/quant/error_stats.h"
 #include "tests/quant/rows.h"
 
 namespace llmc::quant {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "compiler/quant/error_stats.h"
 #include "llmc/half.h"
+#include "tests/quant/error_stats.h"
 #include "tests/quant/rows.h"
 
 namespace llmc::quant {

@@ -52,7 +52,7 @@ TEST(EvaluateNode, ProductsOfExpertsAreThoseOfTheirRows) {
 TEST(EvaluateNode, WrongOperandsAreErrors) {
   const Tensor operands[] = {f32_tensor({}, {1}),
                              i64_tensor({2}, {-1, 7}),
-                             bool_tensor({1}, {1}),
+                             Tensor{ir::ElementType::kBool, {1}, {}, {1}},
                              f32_tensor({2, 2}, {1, 2, 3, 4}),
                              i64_tensor({0}, {}),
                              f32_tensor({1, 0, 2, 2}, {}),
