@@ -8,6 +8,7 @@
 #include "compiler/emit/plain_source.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
+#include "tests/emit/lines.h"
 
 namespace llmc::emit {
 namespace {
@@ -51,6 +52,7 @@ plan::Plan function_plan(bool embed = true) {
 
 /// LLMC_UPDATE_GOLDEN=1 writes the file anew.
 void expect_golden(const std::string& file, const std::string& text) {
+  tests::expect_lines_fit(text);
   const std::string path = std::string(LLMC_SOURCE_DIR) + "/tests/emit/golden/" + file;
   if (std::getenv("LLMC_UPDATE_GOLDEN")) {
     std::ofstream(path, std::ios::binary) << text;

@@ -11,6 +11,7 @@
 
 #include "compiler/emit/stage_marks.h"
 #include "compiler/target/device.h"
+#include "tests/emit/lines.h"
 #include "tests/plan/stage_graph.h"
 
 /// Whole emitted files against tests/emit/golden. Rewrite them after a change of the emitter with
@@ -59,6 +60,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   std::stringstream golden;
   golden << file.rdbuf();
   EXPECT_EQ(text, golden.str()) << "see the comment at the top of this file";
+  tests::expect_lines_fit(text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
