@@ -71,7 +71,7 @@ std::string Operands::angles(const plan::Angles& a) const {
 }
 
 std::string Operands::rotary_dim(std::uint64_t dim) const {
-  return std::to_string(dim);
+  return dim == program_.attention.head_dim ? "kHeadDim" : std::to_string(dim);
 }
 
 std::string Operands::rotation(const plan::Angles& a) const {

@@ -37,8 +37,9 @@ class Operands {
   /// Returns the layer in the cache: "layer_index + 1", or a number outside loops.
   std::string layer(std::uint32_t number) const;
   std::string angles(const plan::Angles& a) const;
+  /// Returns "kHeadDim" or a number.
   std::string rotary_dim(std::uint64_t dim) const;
-  /// Returns "Rotation{.dims = 16}".
+  /// Returns "Rotation{.dims = kHeadDim}".
   std::string rotation(const plan::Angles& a) const;
 
   const FunctionContext& context_;

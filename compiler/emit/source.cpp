@@ -32,7 +32,9 @@ std::string model_constants(const Plan& plan) {
     lines.add(fmt::format("constexpr uint32_t {} = {};", name, value), comment);
   };
   count("kLayers", program.layers, "");
-  count("kHidden", program.hidden_width, "elements of a row between layers");
+  count("kHidden", program.hidden_width, "width of rows between layers");
+  if (const std::uint64_t ffn = RowWidths(program).ffn(); ffn != 0)
+    count("kFfn", ffn, "width of feed-forward rows");
   count("kVocab", program.vocabulary, "");
   count("kHeads", program.attention.heads, "");
   count("kKvHeads", program.attention.kv_heads, "");
@@ -44,7 +46,7 @@ std::string model_constants(const Plan& plan) {
   lines.add(fmt::format("constexpr KvFormats kCache = {{KvFormat::{}, KvFormat::{}}};",
                         plan::kv_enumerator(plan.options.kv.keys),
                         plan::kv_enumerator(plan.options.kv.values)),
-            "what keys and values are kept in");
+            "of keys and values");
   if (program.layers == 0) return lines.text();
   return lines.text() +
          "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, "
@@ -252,9 +254,8 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   const bool has_nests = plan::has_nests(program.forward) || plan::has_nests(program.head);
   std::string text = fmt::format(
       "// The forward pass of {name} for {target}, written by llmc {version}.\n"
-      "// {layers} layers, hidden {hidden}, {heads} heads over {kv_heads} of {head_dim}, "
-      "vocabulary "
-      "{vocab}.\n"
+      "// {layers} layer{plural}, hidden {hidden}, {heads} query heads, {kv_heads} KV heads, "
+      "head_dim {head_dim}, vocabulary {vocab}.\n"
       "// build.sh beside this file rebuilds the library.\n\n"
       "#include \"{name}.h\"\n"
       "#include \"llmc/arena.h\"\n"
@@ -267,6 +268,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/model.h\"\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
+      fmt::arg("plural", program.layers == 1 ? "" : "s"),
       fmt::arg("plural", program.layers == 1 ? "" : "s"), fmt::arg("hidden", program.hidden_width),
       fmt::arg("heads", program.attention.heads), fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),

@@ -32,9 +32,10 @@ class Printer : Operands {
                          weight_type(weight(s.table)), packed(s.table), buffer(s.ids),
                          buffer(s.out));
     const plan::PackedWeight& table = weight(s.table);
+    const bool by_token = !s.by_position && table.rows == program_.vocabulary;
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
-                       weight_type(table, {}, width(s.out, table.columns)), packed(s.table),
-                       buffer(s.out));
+                       weight_type(table, by_token ? "kVocab" : "", width(s.out, table.columns)),
+                       packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     if (s.experts != 0)
@@ -49,8 +50,8 @@ class Printer : Operands {
                                     ? joined(s.weight, s.more_rows)
                                     : matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
     if (s.quantized)
-      return linear(fmt::format("QuantizedRows<{}>{{{}}}", s.k, buffer(s.source)), weights,
-                    epilogue(s), rows);
+      return linear(fmt::format("QuantizedRows<{}>{{{}}}", width(s.source, s.k), buffer(s.source)),
+                    weights, epilogue(s), rows);
     if (s.windows)
       return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
                          windows_text(s, buffer(s.source), dims()), weights, epilogue(s));

@@ -79,6 +79,21 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
                            return name;
                          });
 
+TEST(ModelSource, TheWidthOfFeedForwardBlocksHasANameIfThereIsOne) {
+  plan::Plan plan = plan_of(tests::stage_graph({.layers = 2, .rolled = false}));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("kFfn = 96;"));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<kFfn, Silu>"));
+  for (plan::Stage& stage : plan.program.forward) {
+    auto* const linear = std::get_if<plan::LinearStage>(&stage.op);
+    if (linear == nullptr || linear->epilogue != plan::LinearStage::Epilogue::kGated) continue;
+    linear->n = 64;
+    break;
+  }
+  EXPECT_THAT(model_source(plan, 1), Not(HasSubstr("kFfn")));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<32, Silu>"));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<96, Silu>"));
+}
+
 TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
   plan::Plan plan = plan_of(tests::stage_graph());
   EXPECT_THAT(model_source(plan, 1), HasSubstr("kCache = {KvFormat::kF32, KvFormat::kF32};"));
