@@ -272,7 +272,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       fmt::arg("plural", program.layers == 1 ? "" : "s"), fmt::arg("hidden", program.hidden_width),
       fmt::arg("heads", program.attention.heads), fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
-      fmt::arg("device", plan.partition ? "#include \"llmc/device.h\"\n" : ""),
+      fmt::arg("device", plan.partition ? "#include \"llmc/device_op.h\"\n" : ""),
       fmt::arg("states", program.states.empty() ? "" : "#include \"llmc/kernels/state.h\"\n"),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
   if (plan.function()) text += "#include \"llmc/graph_call.h\"\n";
