@@ -159,7 +159,8 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
       "  GraphCall m{{inputs, outputs, {{}}, static_cast<unsigned char*>(arena) + kWork}};\n"
       "  m.run.scratch = static_cast<unsigned char*>(arena);\n"
       "  m.run.weights = {};\n"
-      "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
+      "  if (!set_workers(m.run, options, {{.threads_max = {}, .even_cores = {}}})) "
+      "return kBadOptions;\n",
       weights, plan.options.threads_max, !plan.options.target->uneven_cores);
   if (has_weights_input(plan)) text += "  if (m.run.weights == nullptr) return kOtherWeights;\n";
   text += dim_variables(plan, dims) + stages + "  return kDone;\n}\n";
