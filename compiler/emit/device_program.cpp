@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <bit>
 #include <vector>
 
 #include "compiler/emit/fields.h"
@@ -101,51 +102,81 @@ class Ops {
   static std::string function(ir::ActivationFn fn) {
     return macro_name(ir::op_name(ir::Unary{ir::unary_kind(fn)}));
   }
+  /// `fields` omits the values "nullptr".
   std::string rows(BufferId id) const {
-    return id.exists() ? fmt::format("{}", plan_.memory.buffers[id.index].offset) : "kAbsent";
+    return id.exists() ? fmt::to_string(plan_.memory.buffers[id.index].offset) : "nullptr";
   }
   const plan::PackedWeight& weight(WeightRef ref) const {
     return plan::weight_of(plan_.program, ref, loop_, pass_);
   }
   std::string offset(WeightRef ref) const {
-    return ref.exists() ? fmt::format("{}", weight(ref).offset) : "kAbsent";
+    return ref.exists() ? fmt::to_string(weight(ref).offset) : "nullptr";
+  }
+  /// Returns the number, or "nullptr" if it is the one that DeviceOp has by itself.
+  static std::string unless(std::uint64_t usual, std::uint64_t value) {
+    return value == usual ? "nullptr" : fmt::to_string(value);
+  }
+  static std::string unless_zero(float value) {
+    return std::bit_cast<std::uint32_t>(value) == 0 ? "nullptr" : float_literal(value);
   }
   std::string matrix(WeightRef ref) const {
-    if (!ref.exists()) return "{.offset = kAbsent}";
+    if (!ref.exists()) return "nullptr";
     const plan::PackedWeight& w = weight(ref);
-    const std::string place = fmt::format("{{{}, {}, {}, ", w.offset, w.bytes, w.packed_rows);
-    const bool hadamard = w.basis == Basis::kHadamard;
+    const auto text = [&](std::string_view kind, const std::string& bits = "nullptr",
+                          const std::string& block = "nullptr",
+                          const std::string& scale_bytes = "nullptr",
+                          const std::string& zero = "nullptr") {
+      return fields({{"offset", fmt::to_string(w.offset)},
+                     {"bytes", fmt::to_string(w.bytes)},
+                     {"rows", fmt::to_string(w.packed_rows)},
+                     {"kind", fmt::format("LLMC_MATRIX_{}", kind)},
+                     {"bits", bits},
+                     {"block", block},
+                     {"scale_bytes", scale_bytes},
+                     {"zero", zero},
+                     {"hadamard", w.basis == Basis::kHadamard ? "1" : "nullptr"}});
+    };
     switch (w.matrix) {
       case WeightKind::kF32:
-        return place + "LLMC_MATRIX_F32}";
+        return text("F32");
       case WeightKind::kF16:
-        return place + "LLMC_MATRIX_F16}";
+        return text("F16");
       case WeightKind::kQ4:
-        return place + "LLMC_MATRIX_Q4" + (hadamard ? ", 0, 0, 0, 0, 1}" : "}");
+        return text("Q4");
       case WeightKind::kQ8:
         break;
     }
     static constexpr std::string_view kZeros[] = {"NONE", "INTEGER", "FLOAT"};
     const CodedFormat f = coded_format(w.matrix);
-    return place +
-           fmt::format("LLMC_MATRIX_CODED, {}, {}, {}, LLMC_ZERO_{}", f.bits, f.block,
-                       coded_number_bytes(f), kZeros[static_cast<std::size_t>(f.zero)]) +
-           (hadamard ? ", 1}" : "}");
+    return text("CODED", fmt::to_string(f.bits), fmt::to_string(f.block),
+                fmt::to_string(coded_number_bytes(f)),
+                fmt::format("LLMC_ZERO_{}", kZeros[static_cast<std::size_t>(f.zero)]));
   }
   std::string op(const Fields& f) const {
     const bool normed = f.norm != nullptr && f.norm->exists();
     const bool layer_norm = normed && f.norm->kind == ir::NormKind::kLayer;
+    const std::string norm = layer_norm ? "LLMC_NORM_LAYER" : "LLMC_NORM_RMS";
     return fmt::format(
-        "    {{LLMC_OP_{}, LLMC_FUNCTION_{}, LLMC_NORM_{}, {}, {}, {}, {}, {}, {},\n"
-        "     {}, {}, {}, {}, {},\n     {}, {}, {}, {}, {}}},\n",
-        f.kind, f.function,
-        !normed      ? "NONE"
-        : layer_norm ? "LAYER"
-                     : "RMS",
-        f.quantized ? 1 : 0, f.n, f.k, f.parts, float_literal(normed ? f.norm->epsilon : 0),
-        float_literal(f.value), rows(f.x), rows(f.y), rows(f.out), matrix(f.matrix),
-        matrix(f.matrix_2), offset(f.bias), normed ? offset(f.norm->weight) : "kAbsent",
-        layer_norm ? offset(f.norm->bias) : "kAbsent", offset(f.row), offset(f.number));
+        "    DeviceOp{},\n",
+        fields({{"kind", fmt::format("LLMC_OP_{}", f.kind)},
+                {"function", f.function == "IDENTITY" ? "nullptr" : "LLMC_FUNCTION_" + f.function},
+                {"norm", normed ? norm : "nullptr"},
+                {"quantized", f.quantized ? "1" : "nullptr"},
+                {"n", fmt::to_string(f.n)},
+                {"k", unless(0, f.k)},
+                {"parts", unless(1, f.parts)},
+                {"epsilon", unless_zero(normed ? f.norm->epsilon : 0)},
+                {"value", unless_zero(f.value)},
+                {"x", rows(f.x)},
+                {"y", rows(f.y)},
+                {"out", rows(f.out)},
+                {"matrix", matrix(f.matrix)},
+                {"matrix_2", matrix(f.matrix_2)},
+                {"bias", offset(f.bias)},
+                {"norm_weight", normed ? offset(f.norm->weight) : "nullptr"},
+                {"norm_bias", layer_norm ? offset(f.norm->bias) : "nullptr"},
+                {"row", offset(f.row)},
+                {"number", offset(f.number)}}));
   }
 
   const plan::Plan& plan_;
@@ -210,7 +241,6 @@ std::string device_program(const plan::Plan& plan) {
   return fmt::format(
       "\n/// The regions as data (llmc/device.h): operations, rows that cross the border, and the\n"
       "/// first of both of each step.\n"
-      "constexpr uint64_t kAbsent = LLMC_DEVICE_NONE;\n"
       "constexpr llmc_device_op kDeviceOps[] = {{\n{}}};\n"
       "constexpr llmc_device_copy kDeviceCopies[] = {{\n{}}};\n"
       "constexpr uint32_t kStepOps[] = {{\n{}}};\n"

@@ -329,10 +329,24 @@ std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNam
 
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers) {
-  std::vector<std::string> types, arguments(buffers.begin(), buffers.end());
+  std::vector<std::string> types, config, lists, arguments(buffers.begin(), buffers.end());
   for (const ir::ElementType type : stage.types) types.emplace_back(stored_type(type));
   for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", kScope, tag));
-  arguments.insert(arguments.end(), numbers.begin(), numbers.end());
+  bool all_empty = true;  // then the parameters' defaults are used
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::string_view name = stage.number_names.empty() ? "" : stage.number_names[i];
+    if (name.empty()) {
+      arguments.push_back(numbers[i]);
+    } else if (const auto* sizes = std::get_if<plan::Sizes>(&stage.numbers[i])) {
+      all_empty &= sizes->empty();
+      lists.push_back(fmt::format("/*{}=*/{}", name, numbers[i]));
+    } else if (numbers[i] != "0" && numbers[i] != "false") {  // defaults of the fields
+      config.push_back(fmt::format(".{} = {}", name, numbers[i]));
+    }
+  }
+  if (!stage.number_names.empty())
+    arguments.push_back(fmt::format("{{{}}}", fmt::join(config, ", ")));
+  if (!all_empty) arguments.insert(arguments.end(), lists.begin(), lists.end());
   return fmt::format("{}{}<{}>({})", kScope, stage.kernel, fmt::join(types, ", "),
                      fmt::join(arguments, ", "));
 }

@@ -16,7 +16,7 @@ std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
 
 /// Returns the C++ call of a kernel in templates/llmc/function/ with these buffer and scalar
-/// arguments, without a semicolon.
+/// arguments, without a semicolon. Named scalars become a config: "{.m = 3, .k = 8}".
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
 /// Returns the C++ expression for the input of linear_windows(). `source` is the expression for its

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <map>
 
+#include "compiler/emit/commented_lines.h"
 #include "compiler/emit/descriptor.h"
 #include "compiler/emit/names.h"
 #include "compiler/emit/source.h"
 #include "compiler/emit/stage_calls.h"
+#include "compiler/emit/wrap.h"
 #include "compiler/support/check.h"
 #include "llmc/model.h"
 
@@ -19,33 +21,27 @@ using plan::Buffer;
 using plan::Place;
 using plan::Plan;
 
-std::string offset_line(const std::string& name, std::uint64_t offset, const std::string& comment) {
-  const std::string code = fmt::format("constexpr uint64_t {} = {};", constant_name(name), offset);
-  return comment.empty() ? code + "\n" : fmt::format("{}  // {}\n", code, comment_text(comment));
-}
-
 std::string constant_offsets(const Plan& plan) {
-  std::string text;
+  CommentedLines lines;
   for (const plan::PackedWeight& weight : plan.program.weights) {
     const bool packed =
         weight.use == plan::WeightUse::kMatrix || weight.use == plan::WeightUse::kTable;
-    text += offset_line(weight.label, weight.offset,
-                        packed ? fmt::format("{}[{}, {}]  {}", weight.format_name(), weight.rows,
-                                             weight.columns, weight.name)
-                               : weight.comment);
+    lines.add_offset(weight.label, weight.offset,
+                     packed ? weight_comment(weight) : comment_text(weight.comment));
   }
-  return text;
+  return lines.text();
 }
 
 std::string arena_offsets(const Plan& plan) {
-  std::string text;
+  CommentedLines lines;
   for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
     const Buffer& buffer = plan.program.buffers[i];
     const plan::BufferPlace& place = plan.memory.buffers[i];
     const bool empty = buffer.place == Place::kArena && buffer.width == 0;
-    if (place.bytes != 0 || empty) text += offset_line(buffer.name, place.offset, buffer.comment);
+    if (place.bytes != 0 || empty)
+      lines.add_offset(buffer.name, place.offset, comment_text(buffer.comment));
   }
-  return text;
+  return lines.text();
 }
 
 /// Returns a C string literal for arbitrary bytes.
@@ -146,8 +142,7 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
   const std::size_t inputs = plan.program.inputs.size() + (has_weights_input(plan) ? 1 : 0);
   std::string text = fmt::format(
       "\nextern \"C\" int {}_run_with(const void* const* inputs, void* const* outputs, void* "
-      "arena,\n"
-      "                const llmc_run_options* options) {{\n"
+      "arena, const llmc_run_options* options) {{\n"
       "  if (!all_there(inputs, {}) || !all_there(outputs, {})) return kMissingPointer;\n"
       "  if (arena == nullptr || reinterpret_cast<uintptr_t>(arena) % 64 != 0) return "
       "kMissingPointer;\n",
@@ -164,7 +159,8 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
       "  GraphCall m{{inputs, outputs, {{}}, static_cast<unsigned char*>(arena) + kWork}};\n"
       "  m.run.scratch = static_cast<unsigned char*>(arena);\n"
       "  m.run.weights = {};\n"
-      "  if (!set_workers(m.run, options, {}, {})) return kBadOptions;\n",
+      "  if (!set_workers(m.run, options, {{.threads_max = {}, .even_cores = {}}})) "
+      "return kBadOptions;\n",
       weights, plan.options.threads_max, !plan.options.target->uneven_cores);
   if (has_weights_input(plan)) text += "  if (m.run.weights == nullptr) return kOtherWeights;\n";
   text += dim_variables(plan, dims) + stages + "  return kDone;\n}\n";
@@ -251,7 +247,7 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
   text += fmt::format("\n}}  // namespace {}_function\n}}  // namespace llmc\n", name);
   text += fmt::format("\nextern \"C\" int {}_supported(void) {{\n  return llmc::{}();\n}}\n", name,
                       plan.options.target->cpu_check);
-  return text;
+  return wrapped(text);
 }
 
 std::string function_table(std::span<const RunnerFunction> functions) {
@@ -328,19 +324,19 @@ std::string function_header(const Plan& plan) {
       "else.\n"
       "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
       "data\n"
-      "   is outside its tensor, after which the outputs hold anything; 4 when the weights are "
-      "another\n   model's. No allocation, no state: calls with different arenas and outputs may "
-      "run at the same\n   time. */\n"
+      "   is outside its tensor, after which the outputs hold anything; 4 when the weights are\n"
+      "   another model's. No allocation, no state: calls with different arenas and outputs may "
+      "run\n"
+      "   at the same time. */\n"
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
-      "/* The same on several threads; the bits do not depend on their number. `options` may be "
-      "NULL. "
-      "Returns\n   3 for options that are not valid. */\n"
+      "/* The same on several threads; the bits do not depend on their number. `options` may be\n"
+      "   NULL. Returns 3 for options that are not valid. */\n"
       "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena,\n"
-      "    const llmc_run_options* options);\n\n"
+      "                 const llmc_run_options* options);\n\n"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
       "int {0}_supported(void);\n\n{1}",
       name, kHeaderEnd);
-  return text;
+  return wrapped(text);
 }
 
 }  // namespace llmc::emit

@@ -1,5 +1,6 @@
 #include "compiler/emit/row_widths.h"
 
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -15,6 +16,27 @@ bool is_elementwise(const plan::Stage& stage) {
          std::holds_alternative<plan::CopyStage>(stage.op);
 }
 
+/// Returns the width of the activation of a feed-forward block that the stage computes; 0: none.
+std::uint64_t ffn_width(const plan::Stage& stage) {
+  using Epilogue = plan::LinearStage::Epilogue;
+  const auto is_gate = [](ir::ActivationFn fn) { return fn == ir::ActivationFn::kSigmoid; };
+  if (const auto* s = std::get_if<plan::GatedStage>(&stage.op))
+    return is_gate(s->function) ? 0 : s->width;
+  const auto* s = std::get_if<plan::LinearStage>(&stage.op);
+  if (s == nullptr || s->experts != 0) return 0;
+  if (s->epilogue == Epilogue::kGated) return s->n / 2;
+  const bool activated = s->function != ir::ActivationFn::kNone && !is_gate(s->function);
+  return activated && s->epilogue == Epilogue::kStore ? s->n : 0;
+}
+
+void add_ffn_widths(const std::vector<plan::Stage>& stages, std::set<std::uint64_t>& widths) {
+  for (const plan::Stage& stage : stages) {
+    if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op))
+      add_ffn_widths(loop->body, widths);
+    if (const std::uint64_t width = ffn_width(stage); width != 0) widths.insert(width);
+  }
+}
+
 }  // namespace
 
 RowWidths::RowWidths(const plan::Program& program) {
@@ -24,6 +46,9 @@ RowWidths::RowWidths(const plan::Program& program) {
   names_ = {{program.hidden, hidden_},
             {program.row, hidden_},
             {program.logits, Name{"kVocab", program.vocabulary}}};
+  std::set<std::uint64_t> ffn_widths;
+  add_ffn_widths(program.forward, ffn_widths);
+  if (ffn_widths.size() == 1) ffn_ = {"kFfn", *ffn_widths.begin()};
   for (std::size_t known = 0; known != names_.size();) {
     known = names_.size();
     add(program.forward);
@@ -39,6 +64,14 @@ void RowWidths::add(const std::vector<plan::Stage>& stages) {
       names_.emplace(s->projection.q, heads_);
     if (const auto* s = std::get_if<plan::AttentionStage>(&stage.op))
       names_.emplace(s->out, heads_);
+    if (ffn_.width != 0 && ffn_width(stage) == ffn_.width) {
+      if (const auto* s = std::get_if<plan::LinearStage>(&stage.op)) names_.emplace(s->out, ffn_);
+      if (const auto* s = std::get_if<plan::GatedStage>(&stage.op))
+        for (const plan::BufferId id : {s->gate, s->up, s->out}) names_.emplace(id, ffn_);
+    }
+    if (const auto* s = std::get_if<plan::QuantizeStage>(&stage.op))
+      if (const auto found = names_.find(s->x); found != names_.end())
+        names_.emplace(s->out, found->second);
     if (!is_elementwise(stage)) continue;
     const plan::Access access = plan::access(stage);
     std::vector<plan::BufferId> buffers = access.reads;

@@ -10,14 +10,17 @@
 namespace llmc::emit {
 
 /// Symbolic names for the row widths of a decoder's buffers: "kHidden" for the residual stream,
-/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs. Buffers that
-/// elementwise stages connect with these get the same name. Other buffers get a number, even if
-/// their width has the same value.
+/// "kVocab" for logits, "kHeads * kHeadDim" for queries and attention outputs, "kFfn" for the
+/// activations inside feed-forward blocks if all of these have one width. Buffers that elementwise
+/// stages connect with these get the same name. Other buffers get a number, even if their width has
+/// the same value.
 class RowWidths {
  public:
   explicit RowWidths(const plan::Program& program);
   /// Returns the C++ expression for `width`, the number of elements in a row of the buffer.
   std::string operator()(plan::BufferId buffer, std::uint64_t width) const;
+  /// Returns the width that "kFfn" stands for; 0 if there is none or there are several.
+  std::uint64_t ffn() const { return ffn_.width; }
 
  private:
   struct Name {
@@ -26,7 +29,7 @@ class RowWidths {
   };
   void add(const std::vector<plan::Stage>& stages);
 
-  Name hidden_, heads_;
+  Name hidden_, heads_, ffn_;
   std::map<plan::BufferId, Name> names_;
 };
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "compiler/emit/commented_lines.h"
 #include "compiler/emit/descriptor.h"
 #include "compiler/emit/device_program.h"
 #include "compiler/emit/kernel_names.h"
@@ -15,6 +16,7 @@
 #include "compiler/emit/stage_calls.h"
 #include "compiler/emit/stage_marks.h"
 #include "compiler/emit/steps.h"
+#include "compiler/emit/wrap.h"
 #include "compiler/plan/embeddings.h"
 #include "compiler/plan/parts.h"
 
@@ -23,40 +25,16 @@ namespace {
 
 using plan::Plan;
 
-std::string weight_comment(const plan::PackedWeight& weight) {
-  return fmt::format("[{}, {}] {}  {}", weight.rows, weight.columns, weight.format_name(),
-                     comment_text(weight.name, 80));
-}
-
-/// Formats lines of code with aligned trailing comments.
-class Columns {
- public:
-  void add(std::string code, std::string comment) {
-    while (comment.ends_with(' ')) comment.pop_back();
-    width_ = std::max(width_, code.size());
-    lines_.emplace_back(std::move(code), std::move(comment));
-  }
-  std::string text() const {
-    std::string text;
-    for (const auto& [code, comment] : lines_) {
-      text += comment.empty() ? code + "\n" : fmt::format("{:<{}}  // {}\n", code, width_, comment);
-    }
-    return text;
-  }
-
- private:
-  std::size_t width_ = 0;
-  std::vector<std::pair<std::string, std::string>> lines_;
-};
-
 std::string model_constants(const Plan& plan) {
-  Columns lines;
+  CommentedLines lines;
   const plan::Program& program = plan.program;
   const auto count = [&](const char* name, std::uint64_t value, const char* comment) {
     lines.add(fmt::format("constexpr uint32_t {} = {};", name, value), comment);
   };
   count("kLayers", program.layers, "");
-  count("kHidden", program.hidden_width, "elements of a row between layers");
+  count("kHidden", program.hidden_width, "width of rows between layers");
+  if (const std::uint64_t ffn = RowWidths(program).ffn(); ffn != 0)
+    count("kFfn", ffn, "width of feed-forward rows");
   count("kVocab", program.vocabulary, "");
   count("kHeads", program.attention.heads, "");
   count("kKvHeads", program.attention.kv_heads, "");
@@ -64,11 +42,11 @@ std::string model_constants(const Plan& plan) {
   count("kChunk", plan.options.chunk, "tokens of a forward pass");
   count("kBlock", plan.options.block, "tokens of a cache block");
   count("kBatch", plan.options.batch, "sequences of a forward pass");
-  if (plan.partition) count("kInFlight", plan.in_flight(), "chunks of a prompt at the same time");
+  if (plan.partition) count("kInFlight", plan.in_flight(), "chunks of a prompt in flight");
   lines.add(fmt::format("constexpr KvFormats kCache = {{KvFormat::{}, KvFormat::{}}};",
                         plan::kv_enumerator(plan.options.kv.keys),
                         plan::kv_enumerator(plan.options.kv.values)),
-            "what keys and values are kept in");
+            "of keys and values");
   if (program.layers == 0) return lines.text();
   return lines.text() +
          "using Attention = AttentionShape<kHeads, kKvHeads, kHeadDim, kBlock, kLayers, "
@@ -77,7 +55,7 @@ std::string model_constants(const Plan& plan) {
 }
 
 std::string weight_offsets(const Plan& plan) {
-  Columns lines;
+  CommentedLines lines;
   std::set<std::uint32_t> in_loops;
   for (const plan::Stage& stage : plan.program.forward) {
     if (const auto* loop = std::get_if<plan::LoopStage>(&stage.op)) {
@@ -88,18 +66,16 @@ std::string weight_offsets(const Plan& plan) {
   for (std::uint32_t i = 0; i < plan.program.weights.size(); ++i) {
     const plan::PackedWeight& weight = plan.program.weights[i];
     if (in_loops.contains(i)) continue;
-    lines.add(
-        fmt::format("constexpr uint64_t {} = {};", constant_name(weight.label), weight.offset),
-        weight_comment(weight));
+    lines.add_offset(weight.label, weight.offset, weight_comment(weight));
   }
-  return "// Where each weight starts, in bytes. [rows, columns] format  name in the model\n" +
+  return "// Where each weight starts, in bytes. format[rows, columns]  name in the model\n" +
          lines.text();
 }
 
 std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
   const std::string type = type_name(loop.function + "_weights");
   std::string text = fmt::format("\nstruct {} {{\n", type);
-  Columns lines;
+  CommentedLines lines;
   for (const auto& field : loop.fields) {
     const plan::PackedWeight& first = plan.program.weights[field.weights.front()];
     lines.add(fmt::format("  uint64_t {};", field.name), weight_comment(first));
@@ -119,17 +95,17 @@ std::string loop_weights(const Plan& plan, const plan::LoopStage& loop) {
 }
 
 std::string scratch_offsets(const Plan& plan) {
-  Columns lines;
+  CommentedLines lines;
   for (std::size_t i = 0; i < plan.program.buffers.size(); ++i) {
     const plan::BufferPlace& place = plan.memory.buffers[i];
     const plan::Buffer& buffer = plan.program.buffers[i];
     if (place.bytes == 0) continue;
-    lines.add(fmt::format("constexpr uint64_t {} = {};", constant_name(buffer.name), place.offset),
-              fmt::format("{}[{}, {}]", ir::to_string(buffer.element),
-                          buffer.one_row ? "kBatch" : "kChunk", buffer.width));
+    lines.add_offset(buffer.name, place.offset,
+                     fmt::format("{}[{}, {}]", ir::to_string(buffer.element),
+                                 buffer.one_row ? "kBatch" : "kChunk", buffer.width));
   }
-  lines.add(fmt::format("constexpr uint64_t kWork = {};", plan.memory.work_offset),
-            fmt::format("{} bytes that all kernels share", plan.memory.work_bytes));
+  lines.add_offset("work", plan.memory.work_offset,
+                   fmt::format("{} bytes that all kernels share", plan.memory.work_bytes));
   return "\n// Where each activation lies in scratch, in bytes.\n" + lines.text();
 }
 
@@ -278,9 +254,8 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   const bool has_nests = plan::has_nests(program.forward) || plan::has_nests(program.head);
   std::string text = fmt::format(
       "// The forward pass of {name} for {target}, written by llmc {version}.\n"
-      "// {layers} layers, hidden {hidden}, {heads} heads over {kv_heads} of {head_dim}, "
-      "vocabulary "
-      "{vocab}.\n"
+      "// {layers} layer{plural}, hidden {hidden}, {heads} query heads, {kv_heads} KV heads, "
+      "head_dim {head_dim}, vocabulary {vocab}.\n"
       "// build.sh beside this file rebuilds the library.\n\n"
       "#include \"{name}.h\"\n"
       "#include \"llmc/arena.h\"\n"
@@ -293,10 +268,11 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/model.h\"\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
-      fmt::arg("hidden", program.hidden_width), fmt::arg("heads", program.attention.heads),
-      fmt::arg("kv_heads", program.attention.kv_heads),
+      fmt::arg("plural", program.layers == 1 ? "" : "s"),
+      fmt::arg("plural", program.layers == 1 ? "" : "s"), fmt::arg("hidden", program.hidden_width),
+      fmt::arg("heads", program.attention.heads), fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),
-      fmt::arg("device", plan.partition ? "#include \"llmc/device.h\"\n" : ""),
+      fmt::arg("device", plan.partition ? "#include \"llmc/device_op.h\"\n" : ""),
       fmt::arg("states", program.states.empty() ? "" : "#include \"llmc/kernels/state.h\"\n"),
       fmt::arg("nests", has_nests ? "#include \"llmc/function.h\"\n" : ""));
   if (plan.function()) text += "#include \"llmc/graph_call.h\"\n";
@@ -309,8 +285,8 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
         "  unsigned char blocks[{1}];\n"
         "  float row[{2}];\n"
         "}};\n"
-        "extern \"C\" __attribute__((visibility(\"hidden\"))) const {0}_prompt_data "
-        "{0}_prompt;\n",
+        "extern \"C\" __attribute__((visibility(\"hidden\")))\n"
+        "const {0}_prompt_data {0}_prompt;\n",
         name, plan.prompt.blocks_bytes, program.hidden_width);
   }
   if (const Plan* const function = plan.function()) text += function_body(*function, 0);
@@ -333,7 +309,7 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
-  return text + encode_definition(plan) + encode_image_definition(plan);
+  return wrapped(text + encode_definition(plan) + encode_image_definition(plan));
 }
 
 std::string header(const Plan& plan, std::uint64_t weights_hash) {
@@ -406,14 +382,14 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
       "extern const llmc_model {0}_model;\n\n{2}",
       name, plan.options.embed_weights ? "config may be NULL" : "config gives the weights",
       kHeaderEnd, encode_declaration(plan) + image_declarations(plan));
-  return text;
+  return wrapped(text);
 }
 
 std::string weights_declaration(const Plan& plan) {
   if (plan.weights_bytes == 0 || !plan.options.embed_weights || plan.options.raw_weights) return {};
   return fmt::format(
-      "\nextern \"C\" __attribute__((visibility(\"hidden\"))) const unsigned char "
-      "{}_weights[{}];\n",
+      "\nextern \"C\" __attribute__((visibility(\"hidden\")))\n"
+      "const unsigned char {}_weights[{}];\n",
       plan.options.name, plan.weights_bytes);
 }
 

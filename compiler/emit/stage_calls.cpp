@@ -7,6 +7,7 @@
 #include "compiler/emit/fields.h"
 #include "compiler/emit/kernel_names.h"
 #include "compiler/emit/names.h"
+#include "compiler/emit/operands.h"
 #include "compiler/support/check.h"
 
 namespace llmc::emit {
@@ -20,10 +21,9 @@ constexpr std::uint64_t kParallelWork = 4096;
 /// Places the fields of an epilogue on a separate line.
 constexpr std::string_view kNewLine = "\n             ";
 
-class Printer {
+class Printer : Operands {
  public:
-  explicit Printer(const FunctionContext& context)
-      : context_(context), program_(context.plan.program), plain_(program_.is_plain()) {}
+  using Operands::Operands;
 
   std::string operator()(const plan::EmbeddingStage& s) const {
     if (plain_)
@@ -32,9 +32,10 @@ class Printer {
                          weight_type(weight(s.table)), packed(s.table), buffer(s.ids),
                          buffer(s.out));
     const plan::PackedWeight& table = weight(s.table);
+    const bool by_token = !s.by_position && table.rows == program_.vocabulary;
     return fmt::format("embedding{}(context, {}{{{}}}, {});", s.by_position ? "<ByPosition>" : "",
-                       weight_type(table, {}, width(s.out, table.columns)), packed(s.table),
-                       buffer(s.out));
+                       weight_type(table, by_token ? "kVocab" : "", width(s.out, table.columns)),
+                       packed(s.table), buffer(s.out));
   }
   std::string operator()(const plan::LinearStage& s) const {
     if (s.experts != 0)
@@ -49,8 +50,8 @@ class Printer {
                                     ? joined(s.weight, s.more_rows)
                                     : matrix(s.weight, packed_rows_text(s), width(s.source, s.k));
     if (s.quantized)
-      return linear(fmt::format("QuantizedRows<{}>{{{}}}", s.k, buffer(s.source)), weights,
-                    epilogue(s), rows);
+      return linear(fmt::format("QuantizedRows<{}>{{{}}}", width(s.source, s.k), buffer(s.source)),
+                    weights, epilogue(s), rows);
     if (s.windows)
       return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
                          windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
@@ -69,7 +70,7 @@ class Printer {
         s.position_axes.empty() ? std::string()
                                 : fmt::format(", PositionAxes<{}, {}>", program_.position_axes,
                                               fmt::join(s.position_axes, ", "));
-    return fmt::format("rope_angles<{}{}>(context, {}, {});", s.rotary_dim, positions,
+    return fmt::format("rope_angles<{}{}>(context, {}, {});", rotary_dim(s.rotary_dim), positions,
                        vector(s.frequencies), buffer(s.out));
   }
   std::string operator()(const plan::QkvStage& s) const {
@@ -211,41 +212,6 @@ class Printer {
   }
 
  private:
-  const DimNames& dims() const { return context_.nests.dims(); }
-  std::string row_count(const plan::Size& rows) const {
-    return rows.is_constant() ? dims().text(rows)
-                              : fmt::format("static_cast<uint32_t>({})", dims().text(rows));
-  }
-  std::string buffer(BufferId id) const {
-    LLMC_CHECK(id.exists());
-    return plain_ ? pointer({.buffer = id.index}) : program_.buffers[id.index].name;
-  }
-  /// Returns the address in a buffer of a plain graph: "m.at<float>(kName) + 64".
-  std::string pointer(const plan::BufferArgument& argument) const {
-    const plan::Buffer& b = program_.buffers[argument.buffer];
-    const std::string_view type = stored_type(b.element);
-    std::string text;
-    switch (b.place) {
-      case plan::Place::kInput:
-        text = fmt::format("m.input<{}>({})", type, b.slot);
-        break;
-      case plan::Place::kOutput:
-        text = fmt::format("m.output<{}>({})", type, b.slot);
-        break;
-      case plan::Place::kWeight:
-        text = fmt::format("m.weight<{}>({})", type, offset(b.weight));
-        break;
-      case plan::Place::kArena:
-        text = fmt::format("m.at<{}>({})", type, constant_name(b.name));
-        break;
-      case plan::Place::kTokens:
-      case plan::Place::kPositions:
-      case plan::Place::kLastPositions:
-      case plan::Place::kState:
-        LLMC_CHECK(false);  // in decoders only
-    }
-    return argument.offset == 0 ? text : fmt::format("{} + {}", text, dims().text(argument.offset));
-  }
   std::string in_parallel(const plan::Size& count, const std::string& statement,
                           bool by_worker = false) const {
     return fmt::format(
@@ -322,38 +288,6 @@ class Printer {
     return fmt::format("for_each_token(context, [=](size_t t) {{\n{}    {}\n  }});", locals,
                        body(arguments));
   }
-  const plan::PackedWeight& weight(WeightRef ref) const {
-    return plan::weight_of(program_, ref, context_.loop);
-  }
-  /// Returns the offset of a weight: a constant, or a field of this layer's weight table.
-  std::string offset(WeightRef ref) const {
-    if (ref.per_layer) return "w." + context_.loop->fields[ref.index].name;
-    return constant_name(program_.weights[ref.index].label);
-  }
-  std::string packed(WeightRef ref) const {
-    return (plain_ ? "m.weight<uint8_t>(" : "packed(context, ") + offset(ref) + ")";
-  }
-  std::string vector(WeightRef ref) const {
-    if (!ref.exists()) return "nullptr";
-    return (plain_ ? "m.weight<float>(" : "values(context, ") + offset(ref) + ")";
-  }
-  std::string layer(std::uint32_t number) const {
-    if (!context_.loop) return fmt::format("{}", number);
-    return number == 0 ? "layer_index" : fmt::format("layer_index + {}", number);
-  }
-  std::string angles(const plan::Angles& a) const {
-    return a.buffer.exists() ? buffer(a.buffer) : vector(a.table);
-  }
-  static std::string rotation(const plan::Angles& a) {
-    // Rows of a table of the model are looked up by token position.
-    const bool by_position = a.table.exists() && !a.buffer.exists();
-    return fmt::format("Rotation{{.dims = {}{}{}}}", a.rotary_dim,
-                       a.interleaved ? ", .interleaved = true" : "",
-                       by_position ? ", .by_position = true" : "");
-  }
-  std::string width(BufferId id, std::uint64_t elements) const {
-    return context_.widths(id, elements);
-  }
   std::string linear(BufferId source, const plan::NormInput& norm, std::uint64_t k,
                      const std::string& matrix, const std::string& epilogue,
                      const std::string& rows = "context") const {
@@ -413,9 +347,7 @@ class Printer {
     }
     return {};
   }
-  const FunctionContext& context_;
-  const plan::Program& program_;
-  const bool plain_;            // a plain graph: buffers hold all rows
+
   bool in_recurrence_ = false;  // an enclosing loop iterates over the rows
 };
 

@@ -72,9 +72,16 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   };
   stage.numbers.insert(stage.numbers.end(),
                        {batch, front(q), front(k), front(v), front(bias), front(hidden)});
+  stage.number_names = {
+      // parameters and fields of AttentionShape in attention.h
+      "",         "",          "queries",   "keys",        "depth",        "width",
+      "scale",    "biased",    "masked",    "nan_is_zero", "q_row",        "k_row",
+      "k_column", "v_row",     "bias_row",  "bias_column", "hidden_row",   "hidden_column",
+      "batch",    "q_strides", "k_strides", "v_strides",   "bias_strides", "hidden_strides"};
   if (op.softcap > 0) {
     stage.tags = {"Capped"};
     stage.numbers.emplace_back(op.softcap);
+    stage.number_names.emplace_back("cap");
   }
   emit(node, std::move(stage));
   return ok_status();

@@ -53,10 +53,17 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   stage.tiled = !host_.by_token() && (copies || steps.back() == 1);
   stage.split = CallStage::Split::kRange;
   stage.numbers = {std::int64_t{0}, positions_of_all * down};
-  if (copies) stage.numbers.emplace_back(Size(block_rows));
+  stage.number_names = {"", ""};  // then parameters and fields of ConvSizes in conv.h
+  if (copies) {
+    stage.numbers.emplace_back(Size(block_rows));
+    stage.number_names.emplace_back("block_rows");
+  }
   stage.numbers.insert(stage.numbers.end(), {Size(op.groups), Size(channels), Size(rows),
                                              Size(*depth), x.strides[0], x.strides[1], positions,
                                              Sizes(taps.begin(), taps.end()), steps, tap_steps});
+  stage.number_names.insert(stage.number_names.end(),
+                            {"groups", "channels", "rows", "depth", "x_batch", "x_channel",
+                             "positions", "taps", "steps", "tap_steps"});
   emit(node, std::move(stage));
   return ok_status();
 }

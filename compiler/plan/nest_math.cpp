@@ -28,6 +28,7 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                                  .types = {b_data->element()},
                                  .buffers = {read(a), {panels, 0, false}, written(y)},
                                  .numbers = {*quotient(product(y.dims), n), k, n},
+                                 .number_names = {"m", "k", "n"},
                                  .tiled = tiled,
                                  .multiply_adds = multiply_adds},
                        {k, 0, n}));
@@ -63,6 +64,8 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
                   .buffers = {read(a), read(b), written(y)},
                   .numbers = {std::int64_t{0}, product(batch) * rows, rows, k, n, row_stride,
                               matrix(b, 2), matrix(b, 1), batch, batch_a.strides, batch_b.strides},
+                  .number_names = {"", "", "m", "k", "n", "a_row", "b_row", "b_column", "batch",
+                                   "a_strides", "b_strides"},
                   .tiled = tiled,
                   .multiply_adds = multiply_adds,
                   .split = CallStage::Split::kRange};

@@ -272,6 +272,9 @@ struct CallStage {
   std::vector<std::string_view> tags{};
   std::vector<BufferArgument> buffers{};
   std::vector<Number> numbers{};
+  /// For each number, the field of the kernel's config that it sets, or the name of its Sizes
+  /// parameter; "" for plain parameters, which come first. Empty: all are plain parameters.
+  std::vector<std::string_view> number_names{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
   bool tiled = false;               // a vectorized product, convolution or attention (NestWork)
   std::uint64_t multiply_adds = 0;  // of a product or attention, per row, at the upper bounds

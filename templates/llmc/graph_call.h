@@ -66,12 +66,18 @@ LLMC_INLINE const unsigned char* weights_in(const void* file, uint64_t bytes, ui
   return ours ? static_cast<const unsigned char*>(file) + sizeof header : nullptr;
 }
 
-/// Sets the workers of a call. `even` is the target's default: whether the cores are equally fast.
-/// Returns false if the options are invalid.
-LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options, uint32_t threads_max,
-                             bool even) {
+/// Limits and defaults of a function. `even_cores` is the target's default: whether the cores are
+/// equally fast.
+struct WorkerDefaults {
+  uint32_t threads_max;
+  bool even_cores;
+};
+/// Sets the workers of a call. Returns false if the options are invalid.
+LLMC_INLINE bool set_workers(llmc_run& run, const llmc_run_options* options,
+                             const WorkerDefaults& defaults) {
+  const uint32_t threads_max = defaults.threads_max;
   run.threads = 1;
-  run.uneven = even ? 0 : 1;
+  run.uneven = defaults.even_cores ? 0 : 1;
   if (options == nullptr) return true;
   if (options->size != sizeof(llmc_run_options) || options->threads > threads_max ||
       options->cores > LLMC_CORES_UNEVEN)

@@ -8,6 +8,7 @@
 #include "compiler/emit/plain_source.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
+#include "tests/emit/lines.h"
 
 namespace llmc::emit {
 namespace {
@@ -51,6 +52,7 @@ plan::Plan function_plan(bool embed = true) {
 
 /// LLMC_UPDATE_GOLDEN=1 writes the file anew.
 void expect_golden(const std::string& file, const std::string& text) {
+  tests::expect_lines_fit(text);
   const std::string path = std::string(LLMC_SOURCE_DIR) + "/tests/emit/golden/" + file;
   if (std::getenv("LLMC_UPDATE_GOLDEN")) {
     std::ofstream(path, std::ios::binary) << text;
@@ -125,6 +127,32 @@ TEST(FunctionSource, NamesThatCollideGetANumber) {
   for (const char* line :
        {"INPUT_WEIGHTS 4", "INPUT_WEIGHTS_2 0", "INPUT_A_B 1", "INPUT_A_B_2 2", "INPUT_A_B_3 3"})
     EXPECT_THAT(header, HasSubstr(std::string("#define TINY_") + line + "\n"));
+}
+
+TEST(FunctionSource, ArgumentsOfAttentionHaveNames) {
+  const auto graph =
+      ir::parse(R"(graph @g(%the_queries_of_a_block_whose_name_is_long: f32[2, 4, 64, 8],
+          %k: f32[2, 4, 8, 70], %v: f32[2, 4, 70, 8], %m: bool[64, 70]) {
+  %y = scaled_attention %the_queries_of_a_block_whose_name_is_long, %k, %v, _, %m {scale = 0.5, softcap = 30, fill = -10000}
+  return %y
+})");
+  ASSERT_TRUE(graph.ok()) << llmc::format(graph.error().first());
+  std::vector<ir::Value> inputs;
+  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
+  plan::PlanOptions options;
+  options.target = *target::find("avx2");
+  options.name = "tiny";
+  const auto plan = plan::make_plain_plan(*graph, inputs, options);
+  ASSERT_TRUE(plan.ok());
+  const std::string source = function_source(*plan, 7);
+  tests::expect_lines_fit(source);
+  tests::expect_lines_fit(function_header(*plan));
+  EXPECT_THAT(source,
+              HasSubstr("{.queries = 64, .keys = 70, .depth = 8, .width = 8, .scale = 0.5f,"));
+  EXPECT_THAT(source, HasSubstr(".masked = true,"));
+  EXPECT_THAT(source, HasSubstr(".cap = 30.0f}"));
+  EXPECT_THAT(source, HasSubstr("/*batch=*/function::Sizes<2, 4>{}"));
+  EXPECT_THAT(source, Not(HasSubstr("biased")));
 }
 
 TEST(FunctionSource, BuffersThatAreNeverNeededTogetherShare) {

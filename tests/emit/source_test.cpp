@@ -11,6 +11,7 @@
 
 #include "compiler/emit/stage_marks.h"
 #include "compiler/target/device.h"
+#include "tests/emit/lines.h"
 #include "tests/plan/stage_graph.h"
 
 /// Whole emitted files against tests/emit/golden. Rewrite them after a change of the emitter with
@@ -59,6 +60,7 @@ TEST_P(GoldenSource, IsWhatWasReviewed) {
   std::stringstream golden;
   golden << file.rdbuf();
   EXPECT_EQ(text, golden.str()) << "see the comment at the top of this file";
+  tests::expect_lines_fit(text);
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
@@ -76,6 +78,21 @@ INSTANTIATE_TEST_SUITE_P(Files, GoldenSource,
                            std::ranges::replace(name, '.', '_');
                            return name;
                          });
+
+TEST(ModelSource, TheWidthOfFeedForwardBlocksHasANameIfThereIsOne) {
+  plan::Plan plan = plan_of(tests::stage_graph({.layers = 2, .rolled = false}));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("kFfn = 96;"));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<kFfn, Silu>"));
+  for (plan::Stage& stage : plan.program.forward) {
+    auto* const linear = std::get_if<plan::LinearStage>(&stage.op);
+    if (linear == nullptr || linear->epilogue != plan::LinearStage::Epilogue::kGated) continue;
+    linear->n = 64;
+    break;
+  }
+  EXPECT_THAT(model_source(plan, 1), Not(HasSubstr("kFfn")));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<32, Silu>"));
+  EXPECT_THAT(model_source(plan, 1), HasSubstr("Gated<96, Silu>"));
+}
 
 TEST(ModelSource, SaysWhatTheCacheIsKeptIn) {
   plan::Plan plan = plan_of(tests::stage_graph());

@@ -27,10 +27,12 @@ struct Capped {
 /// Sizes and strides, in elements. `cap` is the softcap, used if scores are capped. `nan_is_zero`:
 /// NaN probabilities, which always fill a whole row, are replaced by 0.
 struct AttentionShape {
-  int64_t queries, keys, depth, width;
-  float scale, cap;
-  bool biased, masked, nan_is_zero;
-  int64_t q_row, k_row, k_column, v_row, bias_row, bias_column, hidden_row, hidden_column;
+  int64_t queries = 0, keys = 0, depth = 0, width = 0;
+  float scale = 0;
+  bool biased = false, masked = false, nan_is_zero = false;
+  int64_t q_row = 0, k_row = 0, k_column = 0, v_row = 0;
+  int64_t bias_row = 0, bias_column = 0, hidden_row = 0, hidden_column = 0;
+  float cap = 0;
 };
 
 /// Calls f(t, terms[t * step]) for each key.
@@ -115,28 +117,24 @@ LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const f
 /// Computes the results of queries [begin, end), counted over all matrices of the batch. Without a
 /// bias or mask, its pointer is not read and its strides must be 0. `scores` is
 /// f32[kAttentionRows][keys], and `panel` f32[depth][16].
-template <class T, class Rule = Uncapped, class Batch, class Q, class K, class V, class B, class H>
+template <class T, class Rule = Uncapped, class Batch = Sizes<>, class Q = Sizes<>,
+          class K = Sizes<>, class V = Sizes<>, class B = Sizes<>, class H = Sizes<>>
 inline void attention(const T* q, const T* k, const T* v, const T* bias, const T* hidden, T* y,
-                      T* scores, T* panel, int64_t begin, int64_t end, int64_t queries,
-                      int64_t keys, int64_t depth, int64_t width, float scale, bool biased,
-                      bool masked, bool nan_is_zero, int64_t q_row, int64_t k_row, int64_t k_column,
-                      int64_t v_row, int64_t bias_row, int64_t bias_column, int64_t hidden_row,
-                      int64_t hidden_column, const Batch& batch, const Q& q_strides,
-                      const K& k_strides, const V& v_strides, const B& bias_strides,
-                      const H& hidden_strides, float cap = 0) {
-  const AttentionShape shape{queries, keys,     depth,       width,      scale,        cap,
-                             biased,  masked,   nan_is_zero, q_row,      k_row,        k_column,
-                             v_row,   bias_row, bias_column, hidden_row, hidden_column};
+                      T* scores, T* panel, int64_t begin, int64_t end, const AttentionShape& shape,
+                      const Batch& batch = {}, const Q& q_strides = {}, const K& k_strides = {},
+                      const V& v_strides = {}, const B& bias_strides = {},
+                      const H& hidden_strides = {}) {
+  const int64_t queries = shape.queries;
   while (begin < end) {
     const int64_t matrix = begin / queries, first = begin % queries;
     int64_t rows = queries - first < end - begin ? queries - first : end - begin;
     if (rows > kAttentionRows) rows = kAttentionRows;
-    attention_rows<Rule>(q + offset_in(batch, q_strides, matrix) + first * q_row,
-                         k + offset_in(batch, k_strides, matrix),
-                         v + offset_in(batch, v_strides, matrix),
-                         bias + offset_in(batch, bias_strides, matrix) + first * bias_row,
-                         hidden + offset_in(batch, hidden_strides, matrix) + first * hidden_row,
-                         y + begin * width, scores, panel, rows, shape);
+    attention_rows<Rule>(
+        q + offset_in(batch, q_strides, matrix) + first * shape.q_row,
+        k + offset_in(batch, k_strides, matrix), v + offset_in(batch, v_strides, matrix),
+        bias + offset_in(batch, bias_strides, matrix) + first * shape.bias_row,
+        hidden + offset_in(batch, hidden_strides, matrix) + first * shape.hidden_row,
+        y + begin * shape.width, scores, panel, rows, shape);
     begin += rows;
   }
 }

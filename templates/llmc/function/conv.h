@@ -23,11 +23,17 @@ struct ConvVector {
   bool adjacent;
 };
 
-/// Shape of a convolution. Strides of x are in elements. The lists have one number for each spatial
-/// dim: positions, taps, and the distances in x between adjacent positions and adjacent taps.
+/// Sizes of a convolution; strides of x are in elements. conv() computes `block_rows` rows at a
+/// time.
+struct ConvSizes {
+  int64_t block_rows = 0, groups = 0, channels = 0, rows = 0, depth = 0;
+  int64_t x_batch = 0, x_channel = 0;
+};
+
+/// Shape of a convolution. The lists have one number for each spatial dim: positions, taps, and the
+/// distances in x between adjacent positions and adjacent taps.
 template <class Positions, class Taps, class Steps, class TapSteps>
-struct ConvShape {
-  int64_t groups, channels, rows, depth, x_batch, x_channel;
+struct ConvShape : ConvSizes {
   Positions positions;
   Taps taps;
   Steps steps;
@@ -173,12 +179,10 @@ LLMC_INLINE void for_each_block(const float* x, const float* w, float* y, int64_
 /// f32[kConvPanels][kDepthTile][16].
 template <class T, class Positions, class Taps, class Steps, class TapSteps>
 LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t begin, int64_t end,
-                               int64_t block_rows, int64_t groups, int64_t channels, int64_t rows,
-                               int64_t depth, int64_t x_batch, int64_t x_channel,
-                               const Positions& positions, const Taps& taps, const Steps& steps,
-                               const TapSteps& tap_steps) {
-  const ConvShape<Positions, Taps, Steps, TapSteps> shape{
-      groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
+                               const ConvSizes& sizes, const Positions& positions, const Taps& taps,
+                               const Steps& steps, const TapSteps& tap_steps) {
+  const ConvShape<Positions, Taps, Steps, TapSteps> shape{sizes, positions, taps, steps, tap_steps};
+  const int64_t depth = sizes.depth;
   int64_t at[kConvPositions];
   bool adjacent[kConvPositions / 8];
   const auto block = [&](const float* from, const float* weights, float* to, int64_t position,
@@ -218,20 +222,19 @@ LLMC_NOINLINE inline void conv(const T* x, const T* w, T* y, T* panels, int64_t 
       }
     }
   };
-  for_each_block(x, w, y, begin, end, block_rows, shape, block);
+  for_each_block(x, w, y, begin, end, sizes.block_rows, shape, block);
 }
 
 /// Does the same as conv() if there are so few rows per group that copying elements of x to panels
 /// would cost more than it saves. A block contains all rows of its group.
 template <class T, class Positions, class Taps, class Steps, class TapSteps>
 LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t begin, int64_t end,
-                                           int64_t groups, int64_t channels, int64_t rows,
-                                           int64_t depth, int64_t x_batch, int64_t x_channel,
-                                           const Positions& positions, const Taps& taps,
-                                           const Steps& steps, const TapSteps& tap_steps) {
-  const ConvShape<Positions, Taps, Steps, TapSteps> shape{
-      groups, channels, rows, depth, x_batch, x_channel, positions, taps, steps, tap_steps};
-  const int64_t channels_step = x_channel > 0 ? channels * x_channel : 0;
+                                           const ConvSizes& sizes, const Positions& positions,
+                                           const Taps& taps, const Steps& steps,
+                                           const TapSteps& tap_steps) {
+  const ConvShape<Positions, Taps, Steps, TapSteps> shape{sizes, positions, taps, steps, tap_steps};
+  const int64_t groups = sizes.groups, rows = sizes.rows, depth = sizes.depth;
+  const int64_t channels_step = sizes.x_channel > 0 ? sizes.channels * sizes.x_channel : 0;
   ConvVector vectors[kConvPositions];
   const auto block = [&](const float* from, const float* weights, float* to, int64_t position,
                          int64_t count, int64_t m, int64_t y_row) {

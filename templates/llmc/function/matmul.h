@@ -99,11 +99,17 @@ LLMC_INLINE void product_rows(const float* a, int64_t a_row, const B* b, int64_t
                               first);
 }
 
+/// Sizes of y[m][n] = a[m][k] b[k][n], and strides of products whose operands are not packed.
+struct MatmulSizes {
+  int64_t m = 0, k = 0, n = 0, a_row = 0, b_row = 0, b_column = 0;
+};
+
 /// Computes a product with b[K][N] that was packed at compile time as panels [K][16], of which the
 /// last one is padded.
 template <class B>
 LLMC_NOINLINE inline void matmul_panels(const float* __restrict a, const B* __restrict panels,
-                                        float* __restrict y, int64_t m, int64_t k, int64_t n) {
+                                        float* __restrict y, const MatmulSizes& sizes) {
+  const int64_t m = sizes.m, k = sizes.k, n = sizes.n;
   const int64_t step = kTiled ? kDepthTile : k;
   for (int64_t at = 0; at < k; at += step) {
     const int64_t depth = k - at < step ? k - at : step;
@@ -246,10 +252,12 @@ LLMC_INLINE void for_each_matrix(int64_t begin, int64_t end, int64_t m, const Ba
 }
 
 /// Computes the rows [begin, end) of a batch of products. Columns of a float b must be contiguous.
-template <class T, class Batch, class AStrides, class BStrides>
-inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end, int64_t m, int64_t k,
-                   int64_t n, int64_t a_row, int64_t b_row, int64_t b_column, const Batch& batch,
-                   const AStrides& a_strides, const BStrides& b_strides) {
+template <class T, class Batch = Sizes<>, class AStrides = Sizes<>, class BStrides = Sizes<>>
+inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end,
+                   const MatmulSizes& sizes, const Batch& batch = {},
+                   const AStrides& a_strides = {}, const BStrides& b_strides = {}) {
+  const int64_t m = sizes.m, k = sizes.k, n = sizes.n, a_row = sizes.a_row, b_row = sizes.b_row;
+  [[maybe_unused]] const int64_t b_column = sizes.b_column;
   for_each_matrix(begin, end, m, batch, a_strides, b_strides,
                   [&](int64_t from_a, int64_t from_b, int64_t matrix, int64_t first, int64_t rows) {
                     const T *x = a + from_a + first * a_row, *w = b + from_b;
@@ -264,11 +272,12 @@ inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end, int
 
 /// Does the same as matmul() for a b whose columns are not contiguous, or which many rows use.
 /// Copies 16 columns at a time to `panel`, f32[k][16].
-template <class T, class Batch, class AStrides, class BStrides>
+template <class T, class Batch = Sizes<>, class AStrides = Sizes<>, class BStrides = Sizes<>>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t begin, int64_t end,
-                           int64_t m, int64_t k, int64_t n, int64_t a_row, int64_t b_row,
-                           int64_t b_column, const Batch& batch, const AStrides& a_strides,
-                           const BStrides& b_strides) {
+                           const MatmulSizes& sizes, const Batch& batch = {},
+                           const AStrides& a_strides = {}, const BStrides& b_strides = {}) {
+  const int64_t m = sizes.m, k = sizes.k, n = sizes.n, a_row = sizes.a_row, b_row = sizes.b_row;
+  const int64_t b_column = sizes.b_column;
   for_each_matrix(begin, end, m, batch, a_strides, b_strides,
                   [&](int64_t from_a, int64_t from_b, int64_t matrix, int64_t first, int64_t rows) {
                     product_packing(a + from_a + first * a_row, a_row, b + from_b, b_row, b_column,
