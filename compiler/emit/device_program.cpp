@@ -239,8 +239,9 @@ Table copies_table(const plan::Plan& plan) {
 std::string device_program(const plan::Plan& plan) {
   const Table ops = ops_table(plan), copies = copies_table(plan);
   return fmt::format(
-      "\n/// The regions as data (llmc/device.h): operations, rows that cross the border, and the\n"
-      "/// first of both of each step.\n"
+      "\n/// The regions as data (llmc/device.h): operations, rows that cross the border, and, "
+      "for\n"
+      "/// each step, the index of its first operation and of its first row.\n"
       "constexpr llmc_device_op kDeviceOps[] = {{\n{}}};\n"
       "constexpr llmc_device_copy kDeviceCopies[] = {{\n{}}};\n"
       "constexpr uint32_t kStepOps[] = {{\n{}}};\n"

@@ -36,7 +36,7 @@ std::string gemm_source(const GemmKernel& kernel, const target::Target& target) 
 
 std::string peak_source(const target::Target& target) {
   return fmt::format(
-      "// The multiply-adds of {target}'s products alone, written by llmc {version}.\n\n"
+      "// Only the multiply-adds of {target}'s products, written by llmc {version}.\n\n"
       "#include \"llmc/cpu.h\"\n"
       "#include \"llmc/peak.h\"\n\n"
       "extern \"C\" uint64_t {function}(uint32_t arithmetic, uint64_t blocks, int32_t* result) {{\n"

@@ -240,7 +240,8 @@ std::string function_body(const Plan& plan, std::uint64_t weights_hash) {
     text += "\n// Where each constant starts, in bytes.\n" + places;
   if (const std::string places = arena_offsets(plan); !places.empty())
     text +=
-        "\n// Where each value lies in the arena, in bytes; those never needed together share.\n" +
+        "\n// Where each value lies in the arena, in bytes. Values with disjoint lifetimes share "
+        "memory.\n" +
         places;
   text += loops.text() + parts.functions;
   text += "\n}  // namespace\n" + run_function(plan, loops.dims(), weights_hash, parts.calls);
@@ -324,7 +325,7 @@ std::string function_header(const Plan& plan) {
       "else.\n"
       "   Returns 0; 1 when a pointer is NULL or the arena not aligned; 2 when an index in the "
       "data\n"
-      "   is outside its tensor, after which the outputs hold anything; 4 when the weights are\n"
+      "   is outside its tensor: the outputs are undefined then; 4 when the weights are\n"
       "   another model's. No allocation, no state: calls with different arenas and outputs may "
       "run\n"
       "   at the same time. */\n"

@@ -168,12 +168,13 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
     if (!loop) continue;
     const std::string type = type_name(loop->function + "_weights");
     text += fmt::format(
-        "\n/// Layers {} to {} of the cache.\n"
+        "\n/// Computes layers {} to {}, {} per call.\n"
         "void {}(const KernelContext& context, const {}& w, uint32_t layer_index) {{\n{}}}\n",
-        loop->first_layer, loop->first_layer + loop->count - 1, loop->function, type,
-        body({plan, loop, nests}, loop->body));
+        loop->first_layer, loop->first_layer + loop->count * loop->layers_per_pass - 1,
+        loop->layers_per_pass == 1 ? "one" : std::to_string(loop->layers_per_pass), loop->function,
+        type, body({plan, loop, nests}, loop->body));
   }
-  text += "\n/// Runs a chunk of tokens; their final rows stay in `" +
+  text += "\n/// Runs the layers on a chunk of tokens. Their final rows stay in `" +
           plan.program.buffers[plan.program.hidden.index].name + "`.\n";
   text += fmt::format(
       "void forward(const llmc_run* run) {{\n"
@@ -190,7 +191,7 @@ std::string choose_function(const Plan& plan, LoopNests& nests) {
   std::vector<plan::Stage> stages = plan.program.head;
   std::get<plan::LinearStage>(stages.back().op).epilogue = plan::LinearStage::Epilogue::kChoose;
   return fmt::format(
-      "\n/// Which logit after the token that left this row is the largest, from as few of them as "
+      "\n/// Returns the index of the largest logit of a final row, and computes as few others as "
       "possible.\n"
       "uint32_t choose(const llmc_run* run, const float* {row}, float* room, float* logit,\n"
       "                uint32_t* computed) {{\n"
@@ -209,8 +210,7 @@ std::string functions(const Plan& plan) {
   std::string text = plan.partition ? partitioned_forward(plan, nests) : whole_forward(plan, nests);
   if (!plan.options.shard.is_last()) return nests.text() + text;
   text += fmt::format(
-      "\n/// Logits after the tokens that left these rows, and which of each row's is the "
-      "largest.\n"
+      "\n/// Computes the logits of `count` final rows, and the index of the largest of each row.\n"
       "void head(const llmc_run* run, const float* {row}, uint32_t count, float* {logits},\n"
       "          uint32_t* best) {{\n"
       "  const KernelContext context{{run, count, run->scratch + kWork}};\n{body}\n"
@@ -304,8 +304,8 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
   text += fmt::format(
       "\n}}  // namespace\n\n"
       "const llmc_model {0}_model = kModel;\n\n"
-      "llmc_status {0}_init(llmc_session** session, void* arena, size_t bytes,\n"
-      "                     const llmc_config* config) {{\n"
+      "llmc_status {0}_init(llmc_session** session, void* arena, size_t bytes, const llmc_config* "
+      "config) {{\n"
       "  return llmc_session_init(&{0}_model, arena, bytes, config, session);\n"
       "}}\n",
       name);
@@ -319,8 +319,9 @@ std::string header(const Plan& plan, std::uint64_t weights_hash) {
   std::string text =
       header_begin(plan, "a language model", embedding == 0 ? "llmc/llmc.h" : "llmc/embeddings.h");
   text += fmt::format(
-      "/* Of the arena that {0}_init takes, with {1}_CTX tokens and {1}_THREADS_MAX threads;\n"
-      "   aligned to LLMC_ALIGNMENT. After init nothing is allocated. */\n",
+      "/* Size in bytes of the arena for {0}_init, for {1}_CTX tokens and {1}_THREADS_MAX "
+      "threads.\n"
+      "   The arena must be aligned to LLMC_ALIGNMENT. Nothing else is allocated. */\n",
       name, macro);
   const auto constant = [&](const char* what, std::uint64_t value, const std::string& comment) {
     const std::string code = fmt::format("#define {}_{} {}u", macro, what, value);

@@ -166,7 +166,7 @@ TEST(StageMarks, FollowEveryStage) {
   const plan::Plan plan = plan_of(tests::stage_graph());
   const std::string source = model_source(plan, 1), marked = with_stage_marks(source);
   EXPECT_THAT(source, Not(HasSubstr("finished(")));
-  EXPECT_THAT(marked, HasSubstr("  finished(Part::kDown);\n}\n\n/// Runs a chunk of tokens"));
+  EXPECT_THAT(marked, HasSubstr("  finished(Part::kDown);\n}\n\n/// Runs the layers on a chunk"));
   EXPECT_THAT(marked, HasSubstr("  finished(Part::kRest);\n\n  for (uint32_t i = 0; i < kLayers"));
   EXPECT_THAT(marked, HasSubstr("  finished(Part::kHead);\n\n  for (uint64_t i = 0; i < count"));
   std::size_t marks = 0;
