@@ -75,7 +75,7 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
   LLMC_TRY(const driver::Toolchain toolchain, driver::find_toolchain(compile.cc));
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   const std::string& name = linked.facts.name;
-  const bool has_function = source.find("\"llmc/function.h\"") != source.npos;
+  const bool has_function = source.find("\"llmc/graph_call.h\"") != source.npos;
   std::vector<std::string> arguments =
       has_function ? driver::function_arguments(*target, name, compile.cflags)
                    : driver::model_arguments(*target, name, compile.cflags);

@@ -179,6 +179,16 @@ std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   return text;
 }
 
+std::string line_comment(std::string_view comment) {
+  std::string text(comment);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool ends = i > 0 && text[i - 1] == '*' && text[i] == '/';
+    const bool trigraph = i > 0 && text[i - 1] == '?' && text[i] == '?';
+    if (text[i] < ' ' || text[i] > '~' || text[i] == '\\' || ends || trigraph) text[i] = '_';
+  }
+  return text;
+}
+
 std::string type_name(std::string_view snake) {
   std::string name;
   bool start = true;

@@ -29,6 +29,9 @@ std::string derive_name(const std::filesystem::path& model);
 /// or continue it on the next line; "//" becomes "/_". Longer text is truncated to `max_bytes`
 /// bytes and then ends in "...".
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
+/// Returns a comment of the compiler that may contain names of a model, such as those of dims:
+/// backslashes, other than ASCII characters and what would end the comment are replaced.
+std::string line_comment(std::string_view comment);
 
 /// Returns a comment line that names the file and the node of a stage; empty if both are unknown.
 std::string origin_comment(const ir::Origin& origin);

@@ -332,8 +332,8 @@ std::string function_header(const Plan& plan) {
       "int {0}_run(const void* const* inputs, void* const* outputs, void* arena);\n\n"
       "/* The same on several threads; the bits do not depend on their number. `options` may be\n"
       "   NULL. Returns 3 for options that are not valid. */\n"
-      "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena,\n"
-      "                 const llmc_run_options* options);\n\n"
+      "int {0}_run_with(const void* const* inputs, void* const* outputs, void* arena, const "
+      "llmc_run_options* options);\n\n"
       "/* Whether this processor has the instructions the code was compiled for. */\n"
       "int {0}_supported(void);\n\n{1}",
       name, kHeaderEnd);

@@ -268,7 +268,6 @@ std::string model_source(const Plan& plan, std::uint64_t weights_hash) {
       "#include \"llmc/model.h\"\n",
       fmt::arg("name", name), fmt::arg("target", target::described(*plan.options.target)),
       fmt::arg("version", kCompilerVersion), fmt::arg("layers", program.layers),
-      fmt::arg("plural", program.layers == 1 ? "" : "s"),
       fmt::arg("plural", program.layers == 1 ? "" : "s"), fmt::arg("hidden", program.hidden_width),
       fmt::arg("heads", program.attention.heads), fmt::arg("kv_heads", program.attention.kv_heads),
       fmt::arg("head_dim", program.attention.head_dim), fmt::arg("vocab", program.vocabulary),

@@ -357,7 +357,7 @@ std::string stage_call(const FunctionContext& context, const plan::Stage& stage,
                        std::string_view tag) {
   std::string text;
   if (!stage.comment.empty()) {
-    text += fmt::format("  // {}{}\n", tag, stage.comment);
+    text += fmt::format("  // {}{}\n", tag, line_comment(stage.comment));
   } else if (!tag.empty()) {
     text += fmt::format("  // {}\n", tag.substr(0, tag.size() - 1));
   }
@@ -370,7 +370,7 @@ std::string recurrence_call(const FunctionContext& context, std::span<const plan
                             std::string_view tag) {
   std::string text, body;
   for (const plan::Stage& stage : stages) {
-    if (!stage.comment.empty()) body += fmt::format("    // {}\n", stage.comment);
+    if (!stage.comment.empty()) body += fmt::format("    // {}\n", line_comment(stage.comment));
     body += fmt::format("    {}\n", Printer(context).row_call(stage));
   }
   if (!tag.empty()) text += fmt::format("  // {}\n", tag.substr(0, tag.size() - 1));

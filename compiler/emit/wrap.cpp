@@ -244,7 +244,7 @@ std::size_t condition_length(std::string_view code) {
     if (code[at] == '"') at = literal_end(code, at) - 1;
     if (code[at] == '(') ++depth;
     if (code[at] == ')' && --depth == 0)
-      return code.substr(at).starts_with(") {") || at + 2 >= code.size() ? 0 : at + 1;
+      return !code.substr(at).starts_with(") ") || code.substr(at).starts_with(") {") ? 0 : at + 1;
   }
   return 0;
 }
@@ -280,7 +280,9 @@ std::string wrapped_line(std::string_view line, bool continues) {
   const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
   std::string_view code = line.substr(indent);
   if (code.starts_with('#')) return std::string(line);
-  if (code.starts_with("/*")) return wrapped_comment(code, indent, "   ");
+  const std::size_t comment_end = code.starts_with("/*") ? code.find("*/") : 0;
+  if (comment_end == code.npos || (comment_end != 0 && comment_end + 2 == code.size()))
+    return wrapped_comment(code, indent, "   ");
   std::string text;
   if (const std::size_t at = trailing_comment(code); at != code.npos) {
     const std::string_view mark = code.substr(at).starts_with("///") ? "/// " : "// ";
@@ -302,11 +304,20 @@ std::string wrapped_line(std::string_view line, bool continues) {
 std::string wrapped(std::string_view source) {
   std::string text;
   std::string_view before;  // the previous line
+  bool in_comment = false;  // in a block comment that began in an earlier line
   while (!source.empty()) {
     const std::size_t end = std::min(source.find('\n'), source.size());
     const std::string_view line = source.substr(0, end);
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    const bool continues_comment = in_comment;
+    const std::size_t comment = in_comment                              ? 0
+                                : line.substr(indent).starts_with("/*") ? indent + 2
+                                                                        : line.npos;
+    if (comment != line.npos) in_comment = line.find("*/", comment) == line.npos;
     if (line.size() <= kMaxColumns) {
       text += line;
+    } else if (continues_comment) {
+      text += wrapped_comment(line.substr(indent), indent, "");
     } else {
       const bool is_code = trailing_comment(before) == before.npos;
       text += wrapped_line(line, is_code && (before.ends_with(',') || before.ends_with('(')));

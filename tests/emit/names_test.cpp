@@ -82,6 +82,9 @@ TEST(CommentText, CannotLeaveItsComment) {
   for (int c = 0; c < 256; ++c) {
     const std::string text = comment_text(std::string(3, static_cast<char>(c)));
     EXPECT_EQ(text.find_first_of("*\\?\n\r\"'`$;"), std::string::npos) << c;
+    EXPECT_EQ(line_comment("f32[n, \\ ] x [2]^T -> silu(a) * b"),
+              "f32[n, _ ] x [2]^T -> silu(a) * b");
+    EXPECT_EQ(line_comment("*/ ?\?/ \n\xc3"), "*_ ?_/ __");
   }
 }
 

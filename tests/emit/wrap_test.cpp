@@ -65,6 +65,25 @@ TEST(Wrapped, LiteralsAndMacrosStayWhole) {
   EXPECT_EQ(wrapped("#define F " + literal + "\n"), "#define F " + literal + "\n");
 }
 
+/// Returns the text without spaces, line breaks and marks of line comments.
+std::string without_spaces(std::string text) {
+  for (std::size_t at; (at = text.find("//")) != text.npos;) text.erase(at, 2);
+  std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
+  return text;
+}
+
+TEST(Wrapped, OnlySpacesChange) {
+  const std::string words = kWord30 + " " + kWord30 + " " + kWord30 + " " + kWord30;
+  const std::string arguments = kWord30 + ", " + kWord30 + ", " + kWord30 + ", " + kWord30;
+  for (const std::string& text :
+       {"if (f(" + arguments + "))return 1;", "for (;" + arguments + ";)f();",
+        "/*batch=*/f(" + arguments + ");",
+        "/* " + words + "\n   " + words + "\n   http://" + words + " */\nint x;", "// " + words,
+        "x = \"" + words + "\" \"" + words + "\";"}) {
+    EXPECT_EQ(without_spaces(wrapped(text)), without_spaces(text)) << text;
+  }
+}
+
 TEST(CommentedLines, AreAlignedAndFit) {
   CommentedLines lines;
   lines.add_offset("x", 0, "f32[4]  ");

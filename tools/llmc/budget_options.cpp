@@ -4,27 +4,30 @@
 
 #include <charconv>
 
+#include "compiler/calibrate/choice.h"
 #include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {
 
 std::vector<CLI::Option*> add_budget(CLI::App& app, BudgetOptions& options, bool lists) {
+  std::string formats;
+  for (const ir::WeightFormat format : calibrate::kChoices) {
+    const bool last = format == calibrate::kChoices.back();
+    formats += formats.empty() ? "" : last ? " or " : ", ";
+    formats += ir::kWeightFormatNames[static_cast<std::size_t>(format)];
+  }
   options.fit_option =
-      app.add_option("--fit", options.fit,
-                     lists
-                         ? "Sizes such as 12MiB,14MiB: choose q4, q6 or q8 for each matrix so that "
-                           "all weights fit"
-                         : "Size such as 12MiB: choose q4, q6 or q8 for each matrix so that all "
-                           "weights fit")
+      app.add_option(
+             "--fit", options.fit,
+             fmt::format("{}: choose {} for each matrix so that all weights fit",
+                         lists ? "Sizes such as 12MiB,14MiB" : "Size such as 12MiB", formats))
           ->type_name(lists ? "LIST" : "SIZE");
   options.max_kl_option =
-      app.add_option(
-             "--max-kl", options.max_kl,
-             fmt::format(
-                 "Mean KL divergence in nats{}: choose q4, q6 or q8 for each matrix so that "
-                 "rounding the weights causes at most that",
-                 lists ? ", such as 0.01,0.02" : ", such as 0.02"))
+      app.add_option("--max-kl", options.max_kl,
+                     fmt::format("Mean KL divergence in nats, such as {}: choose {} for each "
+                                 "matrix so that rounding the weights causes at most that",
+                                 lists ? "0.01,0.02" : "0.02", formats))
           ->type_name(lists ? "LIST" : "X");
   return {options.fit_option, options.max_kl_option};
 }

@@ -141,8 +141,8 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     options.of_parameters.push_back({parameter, option});
     return option;
   };
-  const auto truncation_options = [&options](CLI::Option* option, std::function<bool()> off) {
-    options.truncation_options.push_back({option, std::move(off)});
+  const auto of_draw = [&options](CLI::Option* option, std::function<bool()> off) {
+    options.draw_options.push_back({option, std::move(off)});
     return option;
   };
   constexpr double kMaxNumber = hosted::kMaxSamplingNumber;
@@ -150,9 +150,9 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
     set_seed(results.empty() ? std::string() : results.back(), options);
     return true;
   };
-  truncation_options(grouped(app.add_option("-s,--seed", take_seed,
-                                            "Random seed, -1: random, and printed (default: -1)")),
-                     [] { return false; })
+  of_draw(grouped(app.add_option("-s,--seed", take_seed,
+                                 "Random seed, -1: random, and printed (default: -1)")),
+          [] { return false; })
       ->type_name("N");
   grouped(
       app.add_option_function<std::string>(
@@ -163,18 +163,15 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   options.temperature = shared("--temp", "temperature",
                                "Temperature, 0: greedy; a model's files may recommend other values "
                                "than these defaults");
-  truncation_options(
-      shared("--top-k", "top_k", "Top-k: number of most probable tokens to keep, 0: all"),
-      [&s] { return s.top_k == 0; });
-  truncation_options(
-      shared("--top-p", "top_p", "Top-p: total probability of tokens to keep, 1: off"),
-      [&s] { return s.top_p >= 1; });
-  truncation_options(
-      shared("--min-p", "min_p",
-             "Min-p: minimum probability relative to the most probable token, 0: off"),
-      [&s] { return s.min_p == 0; });
-  truncation_options(shared("--tfs", "tfs_z", "Tail-free sampling: parameter z, 1: off"),
-                     [&s] { return s.tfs_z >= 1; });
+  of_draw(shared("--top-k", "top_k", "Top-k: number of most probable tokens to keep, 0: all"),
+          [&s] { return s.top_k == 0; });
+  of_draw(shared("--top-p", "top_p", "Top-p: total probability of tokens to keep, 1: off"),
+          [&s] { return s.top_p >= 1; });
+  of_draw(shared("--min-p", "min_p",
+                 "Min-p: minimum probability relative to the most probable token, 0: off"),
+          [&s] { return s.min_p == 0; });
+  of_draw(shared("--tfs", "tfs_z", "Tail-free sampling: parameter z, 1: off"),
+          [&s] { return s.tfs_z >= 1; });
   shared("--typical", "typical_p",
          "Locally typical sampling: total probability of tokens to keep, 1: off");
   whole("--repeat-last-n", s.repeat_last_n, -1, INT32_MAX,
@@ -210,7 +207,7 @@ void add_sampling_options(CLI::App& app, SamplingOptions& options) {
   number("--xtc-threshold", s.xtc_threshold, 0, 1,
          "XTC: drop tokens of at least this probability, keep the least likely of them; above 0.5: "
          "off");
-  truncation_options(
+  of_draw(
       whole(
           "--mirostat", s.mirostat, 0, 2,
           "Mirostat version, which replaces top_k, tfs_z, typical_p, top_p, min_p and xtc: 1 or 2, "
@@ -248,7 +245,7 @@ void note_idle_sampling(const SamplingOptions& options, const Globals& globals) 
   if (s.temperature != 0 || s.typical_p < 1 || s.xtc_probability > 0) return;
   std::string given;
   int count = 0;
-  for (const SamplingOptions::TruncationOption& of : options.truncation_options) {
+  for (const SamplingOptions::DrawOption& of : options.draw_options) {
     if (of.option->count() == 0 || of.off()) continue;
     given += (given.empty() ? "" : ", ") + of.option->get_name();
     ++count;

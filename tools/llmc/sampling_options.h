@@ -19,11 +19,11 @@ struct SamplingOptions {
   std::vector<llmc_logit_bias> biases;
   // Options that never remove the most probable token, so that they have no effect at temperature
   // 0. Each has a function that returns whether it is off.
-  struct TruncationOption {
+  struct DrawOption {
     const CLI::Option* option;
     std::function<bool()> off;
   };
-  std::vector<TruncationOption> truncation_options;
+  std::vector<DrawOption> draw_options;
   const CLI::Option* temperature = nullptr;
   struct OfParameter {
     const hosted::SamplingParameter* parameter;

@@ -17,6 +17,7 @@ TEST(CheckSampling, RefusesFloatsThatAreNotFinite) {
   const auto refuses = [&](auto& field) {
     if constexpr (std::is_same_v<decltype(field), float&>) {
       ++floats;
+      EXPECT_EQ(check_sampling(all), LLMC_OK);
       for (const float bad : {kNan, kInf, -kInf}) {
         field = bad;
         EXPECT_EQ(check_sampling(all), LLMC_ERROR_SAMPLING) << floats;
@@ -67,12 +68,6 @@ TEST(CheckSampling, RefusesOrdersThatCannotBe) {
   EXPECT_EQ(llmc_sampling_order(&s, 3), LLMC_ERROR_ARGUMENT);
   EXPECT_EQ(llmc_sampling_order(&s, -1), LLMC_ERROR_ARGUMENT);
 }
-
-using Stages = std::vector<std::uint8_t>;
-const Stages kAllInOrder = {
-    LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY,       LLMC_SAMPLER_TOP_K,
-    LLMC_SAMPLER_TFS_Z,     LLMC_SAMPLER_TYPICAL_P, LLMC_SAMPLER_TOP_P,
-    LLMC_SAMPLER_MIN_P,     LLMC_SAMPLER_XTC,       LLMC_SAMPLER_TEMPERATURE};
 
 }  // namespace
 }  // namespace llmc::core

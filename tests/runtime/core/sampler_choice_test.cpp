@@ -325,6 +325,12 @@ TEST(Candidates, ProbabilitiesOfTheModel) {
   EXPECT_EQ(unchanged, 9.0f);
 }
 
+using Stages = std::vector<std::uint8_t>;
+const Stages kAllInOrder = {
+    LLMC_SAMPLER_PENALTIES, LLMC_SAMPLER_DRY,       LLMC_SAMPLER_TOP_K,
+    LLMC_SAMPLER_TFS_Z,     LLMC_SAMPLER_TYPICAL_P, LLMC_SAMPLER_TOP_P,
+    LLMC_SAMPLER_MIN_P,     LLMC_SAMPLER_XTC,       LLMC_SAMPLER_TEMPERATURE};
+
 TEST(Orders, AreTheseLists) {
   const auto stages = [](int order) {
     llmc_sampling s{};
