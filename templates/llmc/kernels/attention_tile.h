@@ -56,7 +56,7 @@ struct RowColumns {
   }
 };
 
-/// The rows that a worker processes contiguous_tokens for a tile.
+/// The rows that a worker processes together for a tile.
 template <class Shape>
 struct TileRows {
   float cap;                 // softcap, if scores are capped
