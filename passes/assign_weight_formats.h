@@ -43,9 +43,10 @@ struct MatrixSizes {
 /// matrices and q4 in the others, or, if that is not larger, q4 in the head and q6 in all others.
 /// Rows that are looked up have 8 bits for every quantized format (plan/lower_weights.cpp).
 FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes);
-/// Returns the sizes of a graph, whose matrices need no roles yet. Matrices with integer codes
-/// count only if `requantize` says that they are rounded. Encoders and plain graphs have no `head`:
-/// the results of their last matrices are not scores of tokens, so these count as `others`.
+/// Returns the sizes of a graph, whose matrices need no roles yet. Matrices that already have a
+/// format do not count. Matrices with integer codes count only if `requantize` says that they are
+/// rounded. Encoders and plain graphs have no `head`: the results of their last matrices are not
+/// scores of tokens, so these count as `others`.
 MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize);
 /// Returns the width of the embedding's rows; without an embedding, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.

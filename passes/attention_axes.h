@@ -18,8 +18,8 @@ struct Traced {
 };
 
 /// Moves `traced` to the operand of its value's producer. Returns false, without a change, unless
-/// the producer multiplies or divides by a finite scalar, or is a view after which each axis of the
-/// operand still has a label.
+/// the producer multiplies by a finite scalar, divides by a finite scalar other than 0, or is a
+/// view for which the labels of the result determine those of the operand.
 bool trace_up(const Rewriter& rw, Traced& traced);
 
 /// Returns the labels of a rank-4 value whose first dim is a batch of 1. Dims of 1 get the missing

@@ -59,8 +59,9 @@ struct SoftmaxMatch {
   ir::ConstantPtr sinks;
   bool nan_is_zero = false;  // whether NaN probabilities are replaced by 0
 };
-/// Matches the softmax that computes `probabilities`. Views, guards where(is_nan(p), 0, p) and a
-/// slice that drops the sink may follow it, and x - max(x) may precede it.
+/// Matches the softmax that computes `probabilities`. Views that add or remove dims of 1, guards
+/// where(is_nan(p), 0, p) and a slice that drops the sink may follow it, and x - max(x) may precede
+/// it.
 std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ir::ValueId probabilities);
 
 }  // namespace llmc::passes

@@ -15,9 +15,9 @@ namespace llmc::passes {
 ///
 /// unfold is omitted if the kernel has one element and all strides are 1. Applies only to plain
 /// graphs with a quantized PassOptions::weights, because a float convolution kernel is faster than
-/// a float matrix product. Unchanged with several groups, with a weight that is not constant, and
-/// with fewer than 32 elements per window or 8 output channels (a block and a panel of a quantized
-/// matrix).
+/// a float matrix product. Unchanged with several groups, with a weight that is not constant, with
+/// fewer than 32 elements per window (a block of a quantized matrix) or more than 2^24, and with
+/// fewer than 8 output channels (a panel).
 Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

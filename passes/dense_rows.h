@@ -16,9 +16,9 @@ namespace llmc::passes {
 ///   or data + where(any(mask), …, 0) with reduction add
 ///
 /// f: elementwise operators, products with matrices, and views, reductions and softmax that do not
-/// mix rows. Each token must be selected at most once: the mask has one slot, or compares one
+/// mix rows. Each token must be selected at most once: the mask is mask[T], or it compares one
 /// number with the indices of TopK, which are distinct. Results are bit-identical to those of the
-/// selection. Unchanged otherwise.
+/// selection, except that a -0 may become 0. Unchanged otherwise.
 Result<ir::Graph> dense_rows(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

@@ -12,9 +12,10 @@ namespace llmc::passes {
 ///   reshape(x, computed)  -> reshape(x, constant)  where the result's dims need at most one -1
 ///   expand(x, computed)   -> expand(x, constant)   where each dim is a number or that of x
 ///
-/// Results with more than PassOptions::fold_limit_elements elements are not folded, so this pass
-/// reads no weights. The nodes that one run evaluates have at most 2^24 result elements together.
-/// Nodes with a quantized matrix are not evaluated, and graph outputs do not become constants.
+/// Nodes with an operand or a result of more than PassOptions::fold_limit_elements elements are not
+/// evaluated, so this pass reads no weight matrices above this size. The nodes that one run
+/// evaluates have at most 2^24 result elements together. Nodes with a quantized matrix are not
+/// evaluated, and graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 }  // namespace llmc::passes

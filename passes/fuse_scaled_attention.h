@@ -9,7 +9,8 @@ namespace llmc::passes {
 ///
 ///   s = q . k              q, k or s may be multiplied by numbers
 ///   s = c tanh(s / c)      only with a softcap c
-///   s = s + bias           any number of terms; a later factor of s must be within 1e-4 … 1e4
+///   s = s + bias           any number of terms; the product of the later factors of s must be
+///                          within 1e-2 … 1e4
 ///   s = where(mask, s, fill)   or   where(mask, fill, s), one or more with the same fill
 ///   p = softmax(s, -1)     or softmax(s - max(s), -1)
 ///   p = where(is_nan(p), 0, p)   optional

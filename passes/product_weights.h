@@ -12,16 +12,16 @@ namespace llmc::passes {
 struct WeightRewrite {
   /// Returns whether the rule considers the weight of this product.
   std::function<bool(const ir::Op&)> wants;
-  /// Returns whether to replace a weight. The argument is one matrix, or that of each iteration of
-  /// a loop.
+  /// Returns whether to replace a weight. The argument is one matrix, or the matrices of all
+  /// iterations of a loop.
   std::function<bool(std::span<const ir::ConstantPtr>)> applies;
   std::function<ir::ConstantPtr(const ir::ConstantPtr&)> make;
   /// Called with each product whose weight was replaced.
   std::function<void(ir::Op&)> replaced;
 };
 
-/// Returns whether the operator is a Linear, ExpertLinear or QkvProjection with a quantized weight
-/// format. (The weight is operand 1; its constant may still be f32.)
+/// Returns whether the operator is a Linear, ExpertLinear or QkvProjection whose rows all have a
+/// quantized weight format. (The weight is operand 1; its constant may still be f32.)
 bool has_quantized_format(const ir::Op& op);
 
 /// Applies `rewrite` to the products with has_quantized_format(), in the graph and in the bodies of

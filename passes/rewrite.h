@@ -99,7 +99,8 @@ class Rewriter {
   void drop_input_if_unused(ir::ValueId value);
 
   /// Returns the new graph with inferred types. It contains only nodes on which outputs depend, in
-  /// the original order as far as the dataflow allows. Fails if type inference of a node failed.
+  /// the original order as far as the dataflow allows. Fails if type inference of a node failed,
+  /// and with kInternal if a replacement made the graph cyclic.
   Result<ir::Graph> finish() &&;
 
  private:

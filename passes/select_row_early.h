@@ -12,7 +12,8 @@ namespace llmc::passes {
 ///   gather(linear(x, …), row)        ->  linear(gather(x, row), …)
 ///   gather(f(x), row)                ->  f(gather(x, row))           f: unary, or binary with a
 ///                                                                    scalar (logits softcap)
-///   reshape(rms_norm(x, w))          ->  rms_norm(reshape(x), w)          where rows stay rows
+///   reshape(rms_norm(x, w))          ->  rms_norm(reshape(x), w)          where rows stay rows;
+///                                                                    layer_norm likewise
 ///
 /// The row is a constant index. Unchanged if the rows have other users, and for layers with a
 /// residual.

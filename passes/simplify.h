@@ -27,6 +27,7 @@ namespace llmc::passes {
 ///   gather_elements(equal integers, indices)      -> constant_of_shape(shape(indices))
 ///   scatter_nd, scatter_elements that overwrites a block, x[:, a:b] = y
 ///                                                 -> concat of the part before, y, the part after
+///   the same with a step, x[:, a:b:k] = y         -> gather(concat(x, y), indices)
 ///
 /// x + 0 is kept, because it changes -0 to 0.
 Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context);

@@ -3,9 +3,9 @@
 #include <stdint.h>
 
 /// Functions that check whether the CPU has the features that the code was compiled for.
-/// Freestanding: no library is needed. x86-64 queries CPUID; arm64 and LoongArch call getauxval()
-/// if the program has a C library. The functions are static, because every object must use the copy
-/// that was compiled with its own flags.
+/// Freestanding: no library is needed. x86-64 queries CPUID. arm64 and LoongArch call getauxval()
+/// if the program has a C library; without one, LoongArch reads CPUCFG. The functions are static,
+/// because every object must use the copy that was compiled with its own flags.
 namespace llmc {
 
 static inline int cpu_has_baseline() {
@@ -59,7 +59,8 @@ static inline int cpu_has_avx512() {
 
 /// Requests permission to use AMX tiles, and returns whether it was granted. Linux grants it once
 /// for all threads of the process, including existing ones. It then saves 8 KB more for each thread
-/// that uses tiles. Linux refuses if an alternate signal stack is too small for this state.
+/// that uses tiles. Linux refuses if an alternate signal stack is too small for this state. Other
+/// systems are not asked: returns true.
 static inline bool amx_is_permitted() {
 #if defined(__linux__)
   constexpr long kArchPrctl = 158, kRequestPermission = 0x1023, kTileData = 18;

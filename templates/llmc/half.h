@@ -5,8 +5,8 @@
 #include "llmc/target.h"
 
 /// Scalar 16-bit floats. Conversion to f32 is exact; conversion from f32 rounds to nearest, ties to
-/// even. Subnormals, infinities and NaN (made quiet, payload truncated) follow IEEE 754 and the
-/// F16C instructions.
+/// even. Subnormals, infinities and NaN (payload truncated; made quiet, except by bf16_to_f32(),
+/// which keeps all bits) follow IEEE 754 and the F16C instructions.
 namespace llmc {
 inline namespace LLMC_ISA {
 

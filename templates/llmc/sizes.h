@@ -182,8 +182,8 @@ constexpr size_t attention_token_group(size_t heads, size_t kv_heads) {
   const size_t group = heads / kv_heads;
   return group >= kAttentionRows ? 1 : kAttentionRows / group;
 }
-/// Returns the size of the copy of a tile's keys and values as floats, which several rows share; 0
-/// if the cache stores floats.
+/// Returns the size of the copy of a tile's keys and values as f32, which several rows share; 0 if
+/// the cache stores both as f32.
 constexpr size_t attention_widened_bytes(size_t head_dim, KvFormats formats) {
   if (formats == KvFormats{}) return 0;
   return 2 * kAttentionTile * padded_dim(head_dim) * sizeof(float);

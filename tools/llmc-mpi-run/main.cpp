@@ -15,8 +15,9 @@
 namespace llmc::mpi {
 namespace {
 
-/// What ranks other than the last one write. All of them do the same, so that only the last one is
-/// heard, until one of them fails alone.
+/// Suppresses the output of a rank other than the last one: all ranks run the same command and
+/// print the same. stdout goes to /dev/null. stderr is stored, and end() prints it if this rank
+/// fails but others do not.
 class Silence {
  public:
   static void begin() {
@@ -27,10 +28,10 @@ class Silence {
     close(nothing);
     if (errors < 0 || outside < 0) return;
     dup2(errors, STDERR_FILENO);
-    std::signal(SIGABRT, [](int) { end(); });  // abort() then ends the process
+    std::signal(SIGABRT, [](int) { end(); });  // after this, abort() ends the process
   }
-  /// Makes stderr what it was, and writes what it was given meanwhile. Does nothing without
-  /// begin(), and the second time.
+  /// Restores stderr and writes the stored text to it. Does nothing without begin(), or if called
+  /// again.
   static void end() {
     if (errors < 0 || outside < 0) return;
     dup2(outside, STDERR_FILENO);
@@ -45,15 +46,16 @@ class Silence {
   static inline int errors = -1, outside = -1;
 };
 
-/// How a command ended on all ranks.
+/// How a command ended on the ranks.
 struct Outcome {
-  bool known = false;  // whether all ranks have finished
+  bool known = false;  // whether all ranks have finished; else nothing below is set
   bool some_failed = false, some_succeeded = false;
-  int first_failed = 0;  // rank
+  int first_failed = 0;  // the lowest rank that failed, if some_failed
 };
 
 /// Waits until all ranks have finished, and exchanges whether they failed. A rank that has failed
-/// waits only for a while: others may wait for it.
+/// waits at most 2 seconds, because others may be waiting for its messages; then the outcome is not
+/// known.
 Outcome finish(MPI_Comm ranks, bool failed, int rank, int count) {
   constexpr auto kPatience = std::chrono::seconds(2);
   const int mine[] = {failed ? 0 : 1, failed ? count - rank : 0};
@@ -74,7 +76,7 @@ Outcome finish(MPI_Comm ranks, bool failed, int rank, int count) {
 }
 
 int run(int count, char** arguments) {
-  MPI_Comm at_end;  // its messages do not meet those of the command
+  MPI_Comm at_end;  // keeps its messages apart from those of the command
   MPI_Comm_dup(MPI_COMM_WORLD, &at_end);
   divide_cores();
   MpiRanks ranks;
@@ -87,10 +89,10 @@ int run(int count, char** arguments) {
     ranks.wait_for_sent();
     return 0;
   }
-  if (all.known && !all.some_succeeded) return code;  // all have said the same
-  // Rows that a failed rank does not take may still be on their way: nobody waits for them.
+  if (all.known && !all.some_succeeded) return code;  // the last rank has printed the error
+  // Do not wait for sent messages: a failed rank may never receive them.
   if (all.known && all.first_failed != static_cast<int>(ranks.rank())) {
-    MPI_Barrier(at_end);  // until the rank that failed ends all
+    MPI_Barrier(at_end);  // until the first rank that failed aborts all
     return code;
   }
   Silence::end();
@@ -103,7 +105,7 @@ int run(int count, char** arguments) {
 }  // namespace llmc::mpi
 
 int main(int count, char** arguments) {
-  // Threads of a session compute; only this one sends and receives.
+  // Other threads of a session only compute: only this thread calls MPI.
   int provided = 0;
   MPI_Init_thread(&count, &arguments, MPI_THREAD_FUNNELED, &provided);
   const int code = llmc::mpi::run(count, arguments);

@@ -29,8 +29,8 @@ void MpiRanks::drop_sent(std::size_t most_bytes) {
 }
 
 void MpiRanks::send(std::uint32_t to, std::span<const std::byte> bytes) {
-  LLMC_CHECK(bytes.size() <= std::numeric_limits<int>::max());  // what MPI counts
-  // The rows of this chunk and of the one before may be on their way.
+  LLMC_CHECK(bytes.size() <= std::numeric_limits<int>::max());  // MPI counts bytes as int
+  // The messages of this chunk and of the previous one may be incomplete at the same time.
   drop_sent(bytes.size());
   Message& message = sent_.emplace_back(
       Message{std::vector<std::byte>(bytes.begin(), bytes.end()), MPI_REQUEST_NULL});

@@ -29,8 +29,8 @@ struct KernelRun {
   std::uint32_t repetitions = 5;
   TableFormat format = TableFormat::kText;
 };
-/// Runs the benchmark and returns the exit code. Fails with kMismatch if the levels' results differ
-/// in bits.
+/// Runs the benchmark and returns the exit code. Fails with kMismatch if the bits of the
+/// results differ between levels or numbers of threads.
 Result<int> bench_kernel(const KernelOptions& options, const ModelOptions& model,
                          const KernelRun& run, const Globals& globals);
 

@@ -43,7 +43,8 @@ class ChatLoop {
 
   void greet() const;
   /// Reads the lines of one message. A message continues on the next line after a `\` at the end of
-  /// a line, and between two """. Returns false at the end of the input.
+  /// a line, and between two """. Returns false at the end of the input, after Ctrl-C twice in
+  /// a row at an empty prompt, and if a message of a script is too long.
   bool read_message(std::string& message);
   LineReader::Event read_line(bool first, std::string& line);
   Next say(const std::string& message);

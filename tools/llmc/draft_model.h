@@ -42,11 +42,12 @@ inline constexpr const char* kSingleStepsReason =
 /// main model. It samples with the same parameters and the same random draws as the main model.
 class DraftModel {
  public:
-  /// Loads `path` to draft up to `most` tokens for `model`. Compiles it with the options `like` and
-  /// the context of `model`. Returns nullptr if `path` is empty. Fails with kUsage if its
-  /// vocabulary has another size, or if it is an encoder-decoder or runs tokens in single steps
-  /// (ModelFacts::single_steps). Fails with kUsage if `model` runs under an emulator or on several
-  /// ranks, and like load().
+  /// Loads `path` to draft up to `most` tokens for `model`. Compiles it with the options `like`,
+  /// except those that a draft model does not need (such as sequences and calibration), and with
+  /// the context of `model`, limited to the context for which the draft model was trained. Returns
+  /// nullptr if `path` is empty. Fails with kUsage if its vocabulary has another size, or if it is
+  /// an encoder-decoder or runs tokens in single steps (ModelFacts::single_steps). Fails with
+  /// kUsage if `model` runs under an emulator or on several ranks, and like load().
   static Result<std::unique_ptr<DraftModel>> load(const std::string& path, const ModelOptions& like,
                                                   const exec::NativeModel& model,
                                                   const exec::SessionOptions& options,

@@ -16,7 +16,7 @@ CLI::Option* add_huge_pages(CLI::App& app, exec::HugePages& choice);
 std::string huge_pages_text(const exec::HugePageUse& use);
 
 /// Prints a note if --huge-pages=always had no full effect. With --verbose, always prints how huge
-/// pages are used, unless --huge-pages=never is given.
+/// pages are used, unless --huge-pages=never is given or an emulator executes the model.
 void note_huge_pages(exec::HugePages choice, const exec::NativeModel& model,
                      const Globals& globals);
 

@@ -7,11 +7,11 @@
 #include "compiler/exec/native.h"
 #include "tools/llmc/cli.h"
 
-/// Images in the prompt of `run`.
+/// Images and sounds in the prompt of `run`.
 namespace llmc::cli {
 
-/// Options for images. `files`: paths. `grid`: "LINESxCOLUMNS", the arrangement of the encoder's
-/// rows of each image; empty: a square.
+/// Options for images. `files`: paths of images, or of sounds for an encoder of sound. `grid`:
+/// "LINESxCOLUMNS", the arrangement of the encoder's rows of each image; empty: a square.
 struct ImageOptions {
   std::vector<std::string> files;
   std::string grid;
@@ -41,10 +41,11 @@ struct PromptImage {
 /// model; `native`: the same model, loaded. In the prompt, an image is one image token of the model
 /// or several successive ones. A sound is one sound token, which stands for all rows of the
 /// encoder, or n > 1 successive ones, which stand for the first n rows. Fails with kUsage if the
-/// model has no media encoder, or one whose inputs are not pixels and masks of fixed sizes. Fails
-/// with kUsage if the prompt has another number of images, if a grid is given for a model without
-/// positions in images, or if the rows do not fill the grid. Fails with kBadInput for a file that
-/// cannot be read or does not fit the encoder.
+/// model has no media encoder, one whose inputs are not pixels and masks of fixed sizes, or no
+/// token for images or sounds. Fails with kUsage if the prompt has another number of images, if a
+/// grid is given for a model without positions in images, if the rows do not fill the grid, or if
+/// the encoder of a model with positions in images takes several at once. Fails with kBadInput for
+/// a file that cannot be read or does not fit the encoder.
 Result<std::vector<PromptImage>> prompt_images(const ImageOptions& options,
                                                const std::vector<std::int32_t>& ids,
                                                const std::string& model,

@@ -6,8 +6,8 @@
 namespace llmc::cli {
 
 /// While it exists, Ctrl-C sets a flag and makes a file descriptor readable instead of ending the
-/// program. Signals that end the program first restore the terminal settings that the constructor
-/// found. Only one object may exist.
+/// program. SIGTERM, SIGHUP and SIGQUIT first restore the terminal settings that the constructor
+/// found, unless the program is in the background. Only one object may exist.
 class Interrupts {
  public:
   Interrupts();
@@ -23,9 +23,9 @@ class Interrupts {
   int fd() const;
 };
 
-/// While it exists, the terminal on standard output marks pasted text (bracketed paste). Signals
-/// that end the program (Interrupts) disable it. Has no effect if standard output is not a terminal
-/// with cursor movement. Only one object may exist.
+/// While it exists, the terminal on standard output marks pasted text (bracketed paste). The
+/// signals that restore the terminal (Interrupts) disable it. Has no effect if standard output is
+/// not a terminal with cursor movement. Only one object may exist.
 class BracketedPaste {
  public:
   static constexpr std::string_view kBegin = "\x1b[200~", kEnd = "\x1b[201~";

@@ -32,8 +32,9 @@ Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& op
 void note_warnings(const Globals& globals, const plan::Plan& plan);
 /// Prints the number of matrices to which --requantize applies.
 void note_requantized(const Globals& globals, const plan::Rounding& rounding);
-/// Prints a note about `--quant quant` if weights keep the model's codes, or if there are no
-/// weights to which it applies. `requantize`: whether --requantize is given.
+/// Prints a note about `--quant quant` if weights keep the model's codes, or if it is a
+/// quantized format and there are no weights to which it applies. `requantize`: whether
+/// --requantize is given.
 void note_kept_codes(const Globals& globals, const plan::Rounding& rounding,
                      const std::string& quant, bool requantize);
 

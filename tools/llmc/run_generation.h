@@ -107,7 +107,8 @@ struct RunOutput {
   std::function<void()> end_line;                     // ends the text's last line before an error
 };
 
-/// Returns an output that writes the text to standard output, as text or as JSON lines.
+/// Returns an output that writes the text to standard output, as text or as JSON lines. Without
+/// --json and without a tokenizer, it writes nothing.
 RunOutput output_of(const RunCommand& command, const Globals& globals,
                     const hosted::Tokenizer* tokenizer, std::string shown_prompt);
 

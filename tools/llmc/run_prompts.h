@@ -17,10 +17,11 @@ struct PromptTexts {
 };
 
 /// Returns the ids of the prompts and of the sources, either from --ids and --source-ids or
-/// tokenized. Texts get the chat template if there is a format. Fails with kUsage if a text is
-/// missing or empty, if a source is missing or too long, if the model has no encoder for it, or if
-/// --ids has an id outside the vocabulary. Fails with kBadInput if the tokenizer returns such an
-/// id, or if the template rejects a prompt.
+/// tokenized. Texts get the chat template if there is a format. Fails with kUsage if a prompt has
+/// no tokens and no compiled-in prompt precedes it, if a source is missing or too long, if the
+/// model has no encoder for it, or if --ids has an id outside the vocabulary. Fails with kBadInput
+/// if the tokenizer returns such an id, or if the template rejects a prompt. Also fails like
+/// encoder_inputs() and prompt_images().
 Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& texts,
                                const exec::NativeModel& native);
 

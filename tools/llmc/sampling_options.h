@@ -17,8 +17,8 @@ struct SamplingOptions {
   llmc_sampling sampling;
   bool drawn_seed = true;  // the seed is random (--seed -1) and is printed, to repeat the run
   std::vector<llmc_logit_bias> biases;
-  // Options that never remove the most probable token, so that they have no effect at temperature
-  // 0. Each has a function that returns whether it is off.
+  // Options without effect at temperature 0: they never remove the most probable token, or only
+  // affect random draws. Each has a function that returns whether it is off.
   struct DrawOption {
     const CLI::Option* option;
     std::function<bool()> off;

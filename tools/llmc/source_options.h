@@ -34,8 +34,8 @@ void add_feature_options(CLI::App& app, SourceOptions& options);
 
 /// Returns the sources. Features need `model`, its folder or bundle, and `native`, the same model
 /// loaded. Fails with kUsage for an empty source, for invalid ids, for a text if `tokenizer` is
-/// nullptr, and for sound if the encoder does not read features of sound. Fails with kBadInput for
-/// a file that cannot be read.
+/// nullptr, for sound that is too long, and for sound if the encoder does not read features of
+/// sound. Fails with kBadInput for a file that cannot be read or has another format.
 Result<std::vector<exec::EncoderInput>> encoder_inputs(const SourceOptions& options,
                                                        const hosted::Tokenizer* tokenizer,
                                                        const std::string& model = {},

@@ -23,7 +23,7 @@ struct Column {
   std::size_t width = 0;  // minimum, for tables that are printed row by row
   /// Unit of all cells: printed after each nonempty cell, in CSV after the title.
   std::string unit = {};
-  /// Title in CSV, unique and with a unit; empty: `title`.
+  /// Title in CSV, which is unique and has a unit if `unit` is empty. Empty: `title`.
   std::string csv_title = {};
 };
 

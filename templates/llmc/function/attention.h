@@ -7,9 +7,9 @@
 /// y = softmax(scale * q k + bias) v for a batch: q[S][D], k[D][T] with any strides, v[T][W],
 /// y[S][W]. With a softcap c, scores are replaced by c tanh(score / c) before the bias is added.
 /// Where `hidden` is not 0, it replaces the score, so that a hidden score has no effect even if it
-/// is huge or NaN. At most 32 rows of scores are in memory at a time. Scores are accumulated over D
-/// and outputs over T in order, as in matmul.h. Exponentials are computed with exp_nonpositive()
-/// (math.h).
+/// is huge or NaN. Each worker has at most 32 rows of scores in memory at a time. Scores are
+/// accumulated over D and outputs over T in order, as in matmul.h. Exponentials are computed with
+/// exp_nonpositive() (math.h).
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -114,9 +114,9 @@ LLMC_NOINLINE inline void attention_rows(const float* q, const float* k, const f
   product_of_floats(scores, s.keys, v, s.v_row, y, rows, s.keys, s.width);
 }
 
-/// Computes the results of queries [begin, end), counted over all matrices of the batch. Without a
-/// bias or mask, its pointer is not read and its strides must be 0. `scores` is
-/// f32[kAttentionRows][keys], and `panel` f32[depth][16].
+/// Computes the results of queries [begin, end), counted over all matrices of the batch. If there
+/// is no bias, the strides of `bias` must be 0 and it is not read; the same applies to `hidden`.
+/// `scores` is f32[kAttentionRows][keys], and `panel` f32[depth][16].
 template <class T, class Rule = Uncapped, class Batch = Sizes<>, class Q = Sizes<>,
           class K = Sizes<>, class V = Sizes<>, class B = Sizes<>, class H = Sizes<>>
 inline void attention(const T* q, const T* k, const T* v, const T* bias, const T* hidden, T* y,

@@ -270,8 +270,8 @@ inline void matmul(const T* a, const T* b, T* y, int64_t begin, int64_t end,
                   });
 }
 
-/// Does the same as matmul() for a b whose columns are not contiguous, or which many rows use.
-/// Copies 16 columns at a time to `panel`, f32[k][16].
+/// Does the same as matmul() for floats, if the columns of b are not contiguous or many rows use
+/// them. Copies 16 columns at a time to `panel`, f32[k][16].
 template <class T, class Batch = Sizes<>, class AStrides = Sizes<>, class BStrides = Sizes<>>
 inline void matmul_packing(const T* a, const T* b, T* y, T* panel, int64_t begin, int64_t end,
                            const MatmulSizes& sizes, const Batch& batch = {},

@@ -97,7 +97,8 @@ LLMC_INLINE Pair multiply(Pair a, Pair b) {
 }
 
 /// Returns sin(x + turn pi/2) for a double x = m 2^q. The product of m and 192 bits of 2^q 2/pi,
-/// mod 4, is the number of quarter turns, with an absolute error of at most 2^-137.
+/// mod 4, is the number of quarter turns, with an absolute error of at most 2^-137. Of this number,
+/// 126 bits after the binary point are kept.
 inline double sin_of_double(double x, uint64_t turn) {
   const double a = absolute(x);
   if (!(a < kInfinity)) return kNaN;

@@ -61,7 +61,7 @@ struct AttentionTask {
   /// token sees are then [first_split, first_split + splits).
   bool spread;
   size_t first_split, splits;
-  float* slots;     // memory per worker: two states, queries, probabilities, a widened tile
+  float* slots;     // memory of each worker (attention_slot_bytes())
   float* partials;  // states [splits][tokens][heads], if `spread`
 
   void work(size_t slot) {
@@ -80,8 +80,9 @@ struct AttentionTask {
       }
     }
   }
-  /// Processes item own.begin of a segment, and prefetches the next item. `own` are the remaining
-  /// items of the worker in the segment.
+  /// Processes item own.begin of a segment. If the next item belongs to another head, also
+  /// prefetches the first tile of that head. `own` are the remaining items of the worker in the
+  /// segment.
   LLMC_INLINE void attend_item(size_t slot, const llmc_segment& segment, Range own) {
     const size_t token_groups = ceil_div(segment.rows, kTokens);
     const auto pair_of = [&](size_t item) { return spread ? item / splits : item; };

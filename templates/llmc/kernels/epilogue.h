@@ -92,8 +92,8 @@ struct QkvConfig : Shape {
 };
 
 /// Rotates q heads and stores them in q f32[tokens][heads][head_dim]. Rotates k heads, and stores k
-/// and v heads in layer `layer` of the sequences' caches. A unit is a head. `rope` is the angle
-/// table of these tokens, f32[tokens][rotation.dims]; if by_position is set, the table of all
+/// and v heads in layer `layer` of the sequences' caches. A unit is a head. `rope` is the table of
+/// cosines and sines of these tokens, f32[tokens][rotation.dims], or, if by_position is set, of all
 /// positions; nullptr for no rotation.
 template <class Config>
 struct QkvRope {

@@ -2,15 +2,16 @@
 
 #include "llmc/kernels/linear.h"
 
-/// expert_linear<experts>(context, x, ids, slots, weight, y, bias): y[r] = x[r] . W[ids[r]]^T +
-/// bias
+/// expert_linear<experts>(context, x, ids, slots, weight, y, bias):
 ///
-/// for the rows r of all tokens, `slots` rows for each token. W[e] and the bias belong to expert e.
-/// Without ids (nullptr), ids[r] = r mod experts. Rows are sorted by expert, so that an expert's
-/// weights are read once for all of its rows, and only the weights of experts that occur are read.
-/// An expert with one row is computed like a layer with one token, and one with more rows like a
-/// layer with several tokens. Both ways give the same bits, so a row's result does not depend on
-/// the other rows.
+///     y[r] = x[r] . W[ids[r]]^T + bias[ids[r]]
+///
+/// for the rows r of all tokens, `slots` rows for each token. W[e] and bias[e] belong to expert e;
+/// `bias` may be nullptr. Without ids (nullptr), ids[r] = r mod experts. Rows are sorted by expert,
+/// so that an expert's weights are read once for all of its rows, and only the weights of experts
+/// that occur are read. An expert with one row is computed like a layer with one token, and one
+/// with more rows like a layer with several tokens. Both ways give the same bits, so a row's result
+/// does not depend on the other rows.
 namespace llmc {
 inline namespace LLMC_ISA {
 

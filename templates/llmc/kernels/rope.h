@@ -8,11 +8,12 @@
 namespace llmc {
 inline namespace LLMC_ISA {
 
-/// The dims of a head that are rotated, and the source of the angles.
+/// The dims of a head that are rotated, and the source of their cosines and sines.
 struct Rotation {
   size_t dims;               // R: the first R dims are rotated, the others do not change
   bool interleaved = false;  // pairs (2i, 2i+1)
-  bool by_position = false;  // the angles are a table of the model, f32[positions][R]
+  /// Whether cosines and sines come from a table of the model, f32[positions][R].
+  bool by_position = false;
 };
 
 /// Positions of tokens that have one position each: their index in the sequence.
@@ -59,14 +60,14 @@ inline void rope_angles(const KernelContext& context, const float* frequencies, 
   });
 }
 
-/// Returns the angles of row t from the table of rope_angles(), or from the model's table
-/// f32[positions][dims], indexed by position.
+/// Returns the R/2 cosines and R/2 sines of row t from the table of rope_angles(), or from the
+/// model's table f32[positions][R], indexed by position.
 template <Rotation kRotation>
 LLMC_INLINE const float* angles_of(const llmc_run* run, const float* table, size_t t) {
   return table + (kRotation.by_position ? position_of(run, t) : t) * kRotation.dims;
 }
 
-/// Rotates one head of one token in place; `angles` is a row of the table.
+/// Rotates one head of one token in place; `angles` is the row of angles_of().
 template <Rotation kRotation>
 LLMC_INLINE void rope_row(float* x, const float* __restrict angles) {
   constexpr bool kInterleaved = kRotation.interleaved;

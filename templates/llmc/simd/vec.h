@@ -68,8 +68,8 @@
 /// prefetch_tile(p)                                    hint for data that is read after several KB
 ///                                                     of other data: into the second-level cache
 ///                                                     on targets where that is faster
-/// Constants. Tile sizes are in llmc/tiles/TARGET.h, which `llmc tune` rewrites, unless the layout
-/// of activations determines them.
+/// Constants. The tile sizes that `llmc tune` optimizes are in llmc/tiles/TARGET.h, which it
+/// rewrites. The others are in the header of the target.
 /// kTokenTile      tokens whose integer sums stay in registers together (at most 8)
 /// kByteTile       the same for codes of 6 or 8 bits and, if kPanelTile is not 1, for coded 4-bit
 ///                 weights
