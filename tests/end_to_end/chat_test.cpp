@@ -51,6 +51,14 @@ TEST_F(ChatCommand, ABundleKeepsTheTemplateAndSeveralTurnsTheCache) {
   EXPECT_LT(lines[2]["prompt_tokens"].get<int>(), lines[2]["kept_tokens"].get<int>());
 }
 
+TEST_F(ChatCommand, QuotesAloneInALineAreNoPartOfTheMessage) {
+  const std::vector<std::string> arguments{bundle("talker"), "-n", "8", "--json", "--temp", "0"};
+  const Ran below = chat(arguments, "\"\"\"\nSeveral\nlines\"\"\"\n");
+  ASSERT_EQ(below.lines().size(), 1u) << below.err;
+  EXPECT_EQ(below.lines()[0]["prompt_tokens"],
+            chat(arguments, "\"\"\"Several\nlines\"\"\"\n").lines()[0]["prompt_tokens"]);
+}
+
 TEST_F(ChatCommand, SavedConversationsGoOnWithTheSameTokens) {
   const std::string file = (folder_->path() / "saved.json").string();
   const std::string first = "Who are you?\nAnd then?\n", last = "What happened?\n";

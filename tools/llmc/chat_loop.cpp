@@ -133,6 +133,8 @@ bool ChatLoop::read_message(std::string& message) {
     if (first && line.starts_with(kQuotes)) {
       quoted = true;
       line.erase(0, kQuotes.size());
+      first = false;
+      if (line.empty()) continue;  // the message begins in the next line
     }
     first = false;
     if (quoted) {
