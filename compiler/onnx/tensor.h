@@ -10,7 +10,7 @@
 
 namespace llmc::importer {
 
-/// Maximum rank of values and constants.
+/// Maximum rank of graph inputs, constants and results of Unsqueeze. Other results are not checked.
 inline constexpr int kMaxRank = 8;
 
 /// TensorProto.data_type of 4-bit integers, which older ONNX libraries do not define.
