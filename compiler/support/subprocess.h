@@ -34,7 +34,7 @@ Result<CommandOutput> run_command(const std::vector<std::string>& argv,
 std::filesystem::path find_program(const std::string& program);
 
 /// Kills the programs that run_command() and ChildProcess are running in all threads, up to 64.
-/// Async-signal-safe; call it only from a signal handler that ends the process.
+/// Async-signal-safe; call it only if the process then ends.
 void kill_running_commands();
 
 }  // namespace llmc
