@@ -24,7 +24,8 @@ struct AffineIndex {
 };
 
 /// Returns the affine function whose values over `dims`, in row-major order, are `values`; nullopt
-/// if there is none or `values` is empty. `values` must have one element for each index.
+/// if there is none, a coefficient overflows or `values` is empty. `values` must have one element
+/// for each index.
 std::optional<AffineIndex> fit_index(const std::vector<std::int64_t>& values,
                                      const std::vector<std::int64_t>& dims);
 

@@ -10,7 +10,7 @@ namespace llmc::ir {
 
 /// A dimension that may be symbolic: constant + sum of coefficient * symbol, for example `past +
 /// seq` or `4*seq`. Symbols are names such as "seq", "past", "total". The rounded quotient of a dim
-/// and a number is a symbol whose name is its formula, `floor((samples - 127)/64)`. For any other
+/// and a number is a symbol whose name is its formula, `floor((samples + 1)/64)`. For any other
 /// size, such as a product of two symbols, type inference creates a new symbol.
 ///
 /// Two dims are equal if they are the same expression. Operations return std::nullopt if a

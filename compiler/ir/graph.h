@@ -87,7 +87,8 @@ class UseDef {
   /// Returns the node that computes `value`; nullptr for graph inputs and kNoValue.
   const Node* producer(ValueId value) const;
   std::size_t use_count(ValueId value) const;  // each graph output counts as a use
-  /// Returns the nodes that read `value`, in order; a node occurs once for each operand.
+  /// Returns the nodes that read `value`, in order; a node occurs once for each operand that is
+  /// `value`.
   const std::vector<NodeId>& users(ValueId value) const;
   bool is_graph_output(ValueId value) const;
   /// Returns the constant that defines `value`; nullptr if there is none, and for kNoValue.

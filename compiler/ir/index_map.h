@@ -26,8 +26,8 @@
 ///   Reshape          both indices are mixed-radix representations of the row-major position:
 ///                    i[a] = sum of step * ((r[k] / divisor) mod modulus) over the common digits
 ///
-/// where lead = rank(result) - rank(operand). Rules do not list axes whose index is unchanged. Dims
-/// may be symbolic.
+/// where lead = rank(result) - rank(operand). Rules do not list axes whose index is unchanged, nor
+/// those after the axis of a Gather: i[a] = r[a + rank(indices) - 1]. Dims may be symbolic.
 namespace llmc::ir {
 
 /// step * ((r[axis] / divisor) mod modulus)

@@ -38,9 +38,9 @@ Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node,
 /// queries.
 Result<std::vector<TensorType>> infer(const Graph& graph, const Node& node);
 
-/// Infers the types of all values again, in order, including loop bodies. Where inference would
-/// create a new symbol, the existing dim is kept. Fails at the first node whose operands do not
-/// fit.
+/// Infers the types of the outputs of all nodes again, in order, including loop bodies. Where
+/// inference would create a new symbol, the existing dim is kept. Fails at the first node whose
+/// operands do not fit.
 Result<Graph> infer_graph(Graph graph);
 
 /// Returns whether two dims may be equal: false only if they differ for all non-negative values of

@@ -68,7 +68,7 @@ struct Gather {
 struct Expand {};
 /// (x, repeats i64[rank]) -> x repeated repeats[i] times along dim i
 struct Tile {};
-/// x -> dims [begin, end) of x, i64[end - begin]
+/// x -> dims [begin, end) of x, i64. Negative bounds count from the last dim; both are clamped.
 struct Shape {
   std::int64_t begin = 0;
   std::int64_t end = INT64_MAX;
@@ -91,13 +91,14 @@ struct GatherNd {
 };
 /// Function that combines a scattered element with the existing one.
 enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMul, kMin, kMax };
-/// (data, indices, updates) -> data with updates[i…] stored at data[i…] with the index along axis
-/// replaced by indices[i…], in row-major order of the updates
+/// (data, indices, updates) -> data with updates[i…] stored at, or combined with, data[i…] with the
+/// index along axis replaced by indices[i…], in row-major order of the updates
 struct ScatterElements {
   std::int64_t axis = 0;
   ScatterReduction reduction = ScatterReduction::kNone;
 };
-/// (data, indices[…, k], updates) -> data with slices stored at data[indices[j, :]]
+/// (data, indices[…, k], updates) -> data with the slices of `updates` stored at, or combined with,
+/// data[indices[j, :]]
 struct ScatterNd {
   ScatterReduction reduction = ScatterReduction::kNone;
 };

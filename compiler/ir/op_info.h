@@ -96,7 +96,7 @@ struct EnumInfo<WeightRole> {
 };
 
 /// Numbers of operands and results. Operands from `min_inputs` on are optional: trailing ones are
-/// omitted, others are kNoValue.
+/// omitted, others are kNoValue. If `max_inputs` is kAny, no operand may be kNoValue.
 struct Arity {
   static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
   std::size_t min_inputs = 0;

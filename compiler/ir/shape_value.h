@@ -40,10 +40,10 @@ class ShapeValues {
 /// constant are >= 0.
 bool is_non_negative(const Dim& dim);
 /// Returns whether the dim is treated as negative: no coefficient is positive, and the constant is
-/// negative, or it is zero and there is a symbol. The latter assumes that sizes are not all zero.
+/// negative or, if there is a symbol, zero. The latter assumes that sizes are not all zero.
 bool is_negative(const Dim& dim);
-/// Returns true if the dims are the same expression, false if they differ for all non-negative
-/// values of the symbols, and nullopt otherwise.
+/// Returns true if the dims are the same expression, false if they provably differ for all
+/// non-negative values of the symbols, and nullopt otherwise.
 std::optional<bool> known_equal(const Dim& a, const Dim& b);
 
 }  // namespace llmc::ir

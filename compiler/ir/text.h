@@ -30,7 +30,8 @@ struct ParseOptions {
   std::function<ConstantPtr(ElementType, const std::vector<std::int64_t>&, const std::string&)>
       resolve;
   /// Whether to infer types, to fill in omitted types and reject wrong ones. If false, the text
-  /// must contain every type except those of constants. Tests that need an invalid graph use this.
+  /// must contain every type except those of constants. The type of a Parameter must always be
+  /// given. Tests that need an invalid graph use this.
   bool infer_types = true;
   /// File name used in errors.
   std::string file;

@@ -38,8 +38,9 @@ struct CodedOperand {
 };
 
 /// Returns the operand as a quantized constant (ir::make_quantized), which preserves its codes.
-/// Returns nullptr if codes, scale or zero point are not constant or the codes are not a matrix,
-/// and after an error. Reports an error if scale or zero point do not fit the codes.
+/// Returns nullptr if codes, scale or zero point are not constant, or the codes are not a non-empty
+/// matrix of a type with a code_range(), and after an error. Reports an error if scale or zero
+/// point do not fit the codes, or if the codes have 16 bits.
 ir::ConstantPtr coded_matrix(NodeContext& n, const CodedOperand& operand);
 
 /// Returns the scale or zero point in operand `slot` in a shape that is broadcast to codes. With

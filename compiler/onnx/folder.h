@@ -21,8 +21,8 @@ struct FolderContents {
   std::vector<std::string> others;
 };
 
-/// Lists the folder. Fails if the folder cannot be read, or if block numbers have gaps, duplicates
-/// or leading zeros. A folder without blocks is accepted.
+/// Lists the folder. Fails if the folder cannot be read, or if block numbers have gaps,
+/// leading zeros or more than 4 digits. A folder without blocks is accepted.
 Result<FolderContents> list_folder(const std::filesystem::path& folder);
 
 /// Returns the files next to a single-file model. `blocks`, `head` and `others` are empty.
@@ -31,8 +31,8 @@ FolderContents known_files(const std::filesystem::path& folder);
 /// Reads llm_config.json. Returns an empty configuration if there is no such file.
 Result<LlmConfig> read_config(FileSet& files, const FolderContents& contents);
 
-/// Reads the tokenizer, if there is one. Fails if it does not fit `vocabulary`, the number of
-/// logits.
+/// Checks tokenizer.txt; if there is none, only maps tokenizer.model. Returns nullopt if there is
+/// neither. Fails if tokenizer.txt is malformed or does not fit `vocabulary`, the number of logits.
 Result<std::optional<TokenizerFile>> read_tokenizer(FileSet& files, const FolderContents& contents,
                                                     std::int64_t vocabulary);
 

@@ -31,9 +31,10 @@ struct Bindings {
   std::map<std::string, ir::ValueId> values;
   /// Inputs that are bound to several values, stacked along a new first axis.
   std::map<std::string, std::vector<ir::ValueId>> stacked;
-  /// Whether products of dynamically quantized activations (DynamicQuantizeLinear, MatMulInteger
-  /// with a constant matrix) become float products with the dequantized matrix. Decoders use this,
-  /// because their kernels quantize activations with finer scales than the graph.
+  /// Whether products of dynamically quantized activations (DynamicQuantizeLinear, then for
+  /// example MatMulInteger) with constant weights become float products with the dequantized
+  /// weights. Decoders use this, because their kernels quantize activations with finer scales than
+  /// the graph.
   bool float_products = false;
   /// Inputs that are bound to values of any size, although the file may declare one size.
   std::set<std::string> resized;
@@ -46,8 +47,8 @@ struct Bindings {
 
 /// Appends the graph's nodes to `builder` and returns the outputs, in the order of `graph.outputs`.
 /// `inputs` must bind every input in `graph.used_inputs`. `prefix` is prepended to value names.
-/// Replaces the file's warnings in `files`. Fails with kBadInput if the graph is invalid, and with
-/// kUnsupported if nodes are unsupported, with one diagnostic for each kind.
+/// On success, replaces the file's warnings in `files`. Fails with kBadInput if the graph is
+/// invalid, and with kUnsupported if nodes are unsupported, with one diagnostic for each kind.
 Result<std::vector<ir::ValueId>> append_graph(ir::Builder& builder, FileSet& files,
                                               const OnnxFile& file, const OrderedGraph& graph,
                                               const Bindings& inputs, const std::string& prefix);

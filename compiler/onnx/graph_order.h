@@ -24,8 +24,8 @@ using Definitions = std::map<std::string, int>;
 std::vector<std::string> reads_of(const onnx::NodeProto& node);
 
 /// Returns the definitions of `proto`'s values and fills in the initializers and inputs of `graph`.
-/// Fails with kBadInput if a name is defined twice or is missing, and with kUnsupported for sparse
-/// initializers.
+/// Fails with kBadInput if a name is defined twice, or an initializer or input has no name, and
+/// with kUnsupported for sparse initializers.
 Result<Definitions> find_definitions(const OnnxFile& file, const onnx::GraphProto& proto,
                                      OrderedGraph& graph);
 
@@ -36,9 +36,9 @@ Result<std::vector<bool>> find_live(const OnnxFile& file, const onnx::GraphProto
                                     const Definitions& definitions,
                                     const std::vector<std::string>& outputs, bool outer);
 
-/// Returns the live nodes in execution order; nodes that do not depend on each other keep the
-/// file's order. Fails with kBadInput for a cycle, also one of unused nodes, which ONNX forbids
-/// too.
+/// Returns the live nodes in execution order. Of the nodes whose operands are available, the first
+/// in the file comes next. Fails with kBadInput for a cycle, also one of unused nodes, which ONNX
+/// forbids too.
 Result<std::vector<int>> sort_nodes(const OnnxFile& file, const onnx::GraphProto& proto,
                                     const Definitions& definitions, const std::vector<bool>& live);
 

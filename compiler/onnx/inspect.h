@@ -15,7 +15,7 @@ namespace llmc::importer {
 /// untrusted text.
 struct DeclaredValue {
   std::string name;
-  std::string element;  // "f32", "i64", … or "?"
+  std::string element;  // "f32", "i64", …; else the name in ONNX; "?" if not declared
   std::vector<std::string> dims;
 };
 
@@ -34,8 +34,10 @@ struct InspectedOnnx {
 struct Inspection {
   std::filesystem::path path;
   std::vector<FileInfo> files;
-  std::vector<InspectedOnnx> onnx;   // blocks in order, then embedding and head; or the single file
-  std::vector<Diagnostic> warnings;  // ImportedModel::warnings
+  /// The files that parse. Of a split model: blocks in order, then embedding and head. Of others:
+  /// the model's file and, if there are any, the embedding and the media encoder.
+  std::vector<InspectedOnnx> onnx;
+  std::vector<Diagnostic> warnings;    // ImportedModel::warnings
   std::optional<ImportedModel> model;  // if binding succeeded
   std::optional<Error> refused;        // otherwise, the error of binding
 };

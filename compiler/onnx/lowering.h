@@ -6,8 +6,8 @@
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/node_context.h"
 
-/// Helpers for converters that express an operator by simpler operators. Each appends nodes and
-/// returns the result, or kNoValue after an error.
+/// Helpers for converters that express an operator by simpler operators. Those that return a
+/// ValueId append nodes and return their result, or kNoValue after an error.
 namespace llmc::importer {
 
 /// Returns a / b rounded up, for a >= 0 and b > 0.
@@ -51,7 +51,7 @@ ir::ValueId positions(NodeContext& n, ir::ValueId x, std::int64_t axis);
 ir::ValueId positions_along(NodeContext& n, ir::ValueId x, std::int64_t axis);
 
 /// Returns x as a matrix: dims before `axis` become rows, the others columns. Until operator set
-/// 12, Softmax and similar operators reduce the columns of this matrix.
+/// 12, Softmax and similar operators are applied to each row of this matrix.
 ir::ValueId flattened(NodeContext& n, ir::ValueId x, std::int64_t axis);
 
 /// Returns the elements [begin, end) of x along its last dim.
@@ -99,8 +99,8 @@ struct Granularity {
 /// 1. `dims` are those of the quantized tensor. Reports an error and returns nullopt if they are
 /// inconsistent.
 std::optional<Granularity> granularity(NodeContext& n, const std::vector<ir::Dim>& dims);
-/// Checks that the zero point, operand 2, has the shape of the scale. Otherwise reports an error
-/// and returns false.
+/// Checks that the zero point, operand 2, if there is one, has the shape of the scale, or that both
+/// have one element. Otherwise reports an error and returns false.
 bool zero_point_fits(NodeContext& n);
 /// Returns a scale or zero point in a shape that can be broadcast to `dims`.
 ir::ValueId spread(NodeContext& n, ir::ValueId parameter, const std::vector<ir::Dim>& dims,

@@ -18,11 +18,11 @@ namespace llmc::importer {
 /// Purpose of a file in a model.
 enum class FileRole : std::uint8_t {
   kBlock,         // block_i.onnx
-  kEmbedding,     // embeddings_bf16.bin or embedding.onnx
+  kEmbedding,     // embeddings_bf16.bin, embedding.onnx or embed_tokens*.onnx
   kHead,          // lm.onnx
   kModel,         // a model in one file
-  kImageEncoder,  // vision_encoder.onnx
-  kAudioEncoder,  // audio_encoder.onnx
+  kImageEncoder,  // vision_encoder*.onnx
+  kAudioEncoder,  // audio_encoder*.onnx
   kConfig,        // llm_config.json
   kTokenizer,     // tokenizer.txt, tokenizer.model
   kExternalData,  // tensors stored next to an .onnx file
@@ -72,8 +72,8 @@ struct ImportedModel {
   ///   logits          f32[…, vocabulary], for the last token or for each token
   ///   present.0 …     like past, with past + seq tokens
   ///   next_state.0 …  like state
-  /// A plain graph's `run` and a decoder's `encode_image` keep their own inputs. Constants are
-  /// views of mapped files, which the graph keeps alive.
+  /// A plain graph's `run` and a decoder's `encode_image` keep their own inputs. Large
+  /// constants are views of mapped files, which the graph keeps alive.
   ir::Module module;
   /// Whether a plain graph has token ids, logits and symbolic sizes like a decoder, but no cache.
   bool lacks_cache = false;
@@ -94,7 +94,7 @@ struct ImportedModel {
 inline constexpr std::size_t kMaxWarnings = 6;
 
 struct ImportOptions {
-  /// Maximum size of the graph in an .onnx file, without tensor data.
+  /// Maximum size of an .onnx file in bytes, not counting raw tensor data.
   std::uint64_t max_structure_bytes = 1u << 30;
   /// Called with each of ImportedModel::warnings after the model has been bound.
   std::function<void(const Diagnostic&)> on_warning;
@@ -128,13 +128,14 @@ struct ModelFile {
   std::string note;  // reason for the choice if there are several files; otherwise empty
   /// Set for an encoder-decoder; `name` is its decoder with a past.
   std::optional<EncoderDecoderFiles> parts = {};
-  /// vision_encoder.onnx or audio_encoder.onnx in `folder`; empty: none.
+  /// vision_encoder*.onnx or audio_encoder*.onnx in `folder`; empty: none.
   std::string media_encoder = {};
 };
-/// Chooses the model among the files of the folder and of its subfolder `onnx`, where Hugging Face
-/// repositories store graphs. Prefers the least quantized model, because llmc quantizes models
-/// itself. Uses file names only. A path that is not a folder is the model itself. Fails with
-/// kBadInput if there is no model, or if an encoder-decoder lacks one of its files.
+/// Chooses the model among the files of the folder or, if it has none, of its subfolder `onnx`,
+/// where Hugging Face repositories store graphs. Among files that differ only in how they store
+/// weights, prefers the least quantized one, because llmc quantizes models itself. Uses file names
+/// only. A path that is not a folder is the model itself. Fails with kBadInput if there is no
+/// model, or if an encoder-decoder lacks one of its files.
 Result<ModelFile> find_model(const std::filesystem::path& path);
 
 struct ModelFiles;

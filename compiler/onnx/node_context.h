@@ -81,10 +81,11 @@ class NodeContext {
   std::optional<ir::ValueId> narrow(ir::ValueId value) const;
   /// Returns operand i as the file stores it (f16 not widened), or nullptr if it is not constant.
   ir::ConstantPtr constant(std::size_t i) const;
-  /// Returns the element of operand i if it is a constant with one element, otherwise nullopt.
+  /// Returns the element of operand i if it has one element, which is a constant or a known
+  /// integer; otherwise nullopt.
   std::optional<double> known_number(std::size_t i) const;
   /// Reports an error if a constant index in operand i is outside [-size, size), where the size for
-  /// index k is sizes[k % sizes.size()].
+  /// index k is sizes[k % sizes.size()]. Does not check more than 2^22 indices.
   void check_indices(std::size_t i, const std::vector<ir::Dim>& sizes);
   /// Returns table and indices if operand i consists of rows gathered from a constant matrix,
   /// otherwise nullptr.

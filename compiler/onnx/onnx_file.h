@@ -19,21 +19,24 @@ namespace llmc::importer {
 struct OnnxFile;
 
 /// The files in a model's folder. Maps and parses each file once, and opens no file outside the
-/// folder. Copies share mapped and parsed files, but have separate lists of files and warnings.
+/// folder, except in the blobs/ of a Hugging Face snapshot (map()). Copies share mapped and parsed
+/// files, but have separate lists of files and warnings.
 class FileSet {
  public:
-  /// Opens the existing folder `root`. parse() fails if a graph without tensor data is larger than
-  /// `max_structure_bytes`.
+  /// Opens the existing folder `root`. parse() fails if a file, not counting raw tensor data, is
+  /// larger than `max_structure_bytes`.
   static Result<FileSet> open(const std::filesystem::path& root,
                               std::uint64_t max_structure_bytes = 1u << 30);
 
   /// Maps `root/relative`. Fails with kBadInput if the path is absolute, contains "..", or leads
-  /// outside the root by a symbolic link. If the root is in a snapshot of Hugging Face's cache
+  /// outside the root by a symbolic link, and if the file cannot be mapped or has the first bytes
+  /// of another format, such as GGUF. If the root is in a snapshot of Hugging Face's cache
   /// (models--OWNER--NAME/snapshots/COMMIT), links to the repository's blobs/ are allowed, because
   /// all files of a snapshot are such links.
   Result<std::shared_ptr<const MappedFile>> map(const std::string& relative, FileRole role);
   /// Parses the graph of an .onnx file, or returns the result of an earlier call. Fails if the file
-  /// is not a valid protobuf message, has no graph, or breaks a rule of check_model.h.
+  /// is not a valid protobuf message, is too large (open()), has no graph, breaks a rule of
+  /// check_model.h, or has functions that cannot be inlined (inline_functions.h).
   Result<std::shared_ptr<const OnnxFile>> parse(const std::string& relative, FileRole role);
   /// Returns the path of an existing file without links, after the checks of map().
   Result<std::filesystem::path> resolve(const std::string& relative) const;
@@ -70,7 +73,7 @@ class FileSet {
 /// link in a Hugging Face snapshot to its blobs/ (FileSet::map).
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
-/// A parsed .onnx file. Its weights are not copied from the mapping.
+/// A parsed .onnx file. Raw tensor data is not copied from the mapping.
 struct OnnxFile {
   std::string name;  // relative to the model's folder, for messages
   std::shared_ptr<const MappedFile> mapped;

@@ -69,8 +69,9 @@ bool is_annotation(std::string_view attribute, std::int64_t opset);
 /// Returns whether the node is ONNX's If, which has no rule; the importer converts it.
 bool is_if(const onnx::NodeProto& node);
 
-/// Returns one diagnostic for each unsupported operator among `nodes` of `graph`, naming the first
-/// such node. `graph` is that of the file or of a branch.
+/// Returns one diagnostic for each unsupported operator, or unsupported attribute of an operator,
+/// among `nodes` of `graph`. It names the first such node. `graph` is that of the file or of a
+/// branch.
 std::vector<Diagnostic> unsupported_operators(const OnnxFile& file, const onnx::GraphProto& graph,
                                               const std::vector<int>& nodes);
 

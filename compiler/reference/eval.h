@@ -21,7 +21,7 @@ inline std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Limit of the memory of values, and the memory in use.
+/// Limit of the memory of values, and the part of it that is in use.
 struct Budget {
   std::uint64_t limit_bytes = 0;
   std::uint64_t used_bytes = 0;
@@ -42,7 +42,7 @@ class EvalContext {
   const Tensor& operand(std::size_t i) const { return *operands_[i]; }
 
   /// Reserves memory for a result. Fails with kBadInput if the dims are out of range, and with
-  /// kOverBudget if the results of this operator exceed the rest of the budget.
+  /// kOverBudget if the reservations of this operator together exceed the rest of the budget.
   Status reserve(ir::ElementType element, const std::vector<std::int64_t>& dims);
   /// Reserves memory for a tensor of zeros and returns it.
   Result<Tensor> make(ir::ElementType element, std::vector<std::int64_t> dims);

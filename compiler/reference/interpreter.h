@@ -31,8 +31,8 @@ using Product =
     std::function<void(std::size_t block, std::span<const float> x, std::span<float> y)>;
 
 struct InterpreterOptions {
-  /// Maximum total size of all values in bytes, including cached constants. Evaluation fails with
-  /// kOverBudget if it is exceeded.
+  /// Maximum total size in bytes of all values that exist at the same time, including cached
+  /// constants but not the caller's inputs. Evaluation fails with kOverBudget if it is exceeded.
   std::uint64_t memory_limit_bytes = std::uint64_t{6} << 30;
   /// Maximum total size in bytes of constants, and of values computed only from constants, that an
   /// Interpreter keeps between calls. Others are computed in each call.
@@ -65,7 +65,8 @@ class Interpreter {
   const ir::Graph& graph() const;
   /// Evaluates the graph. `inputs` are in the order of the graph's inputs, results in the order of
   /// its outputs. Fails with kBadInput if shapes are wrong or an index is out of range, and with
-  /// kOverBudget if the memory limit is exceeded. The error names the node and operator.
+  /// kOverBudget if the memory limit is exceeded. The error names the node and operator, or the
+  /// input.
   Result<std::vector<Tensor>> evaluate(std::span<const Tensor> inputs);
 
  private:

@@ -13,10 +13,11 @@
 namespace llmc {
 
 /// A folder that is created completely or not at all. Files are written to path(), a hidden folder
-/// next to the target. commit() syncs them and swaps the folder with the target in one rename, so
-/// that the target is the old or the new folder, or missing, but never incomplete, even if the
-/// process is killed. Destruction without commit() removes the written files. The next create() for
-/// the same target removes files left by killed processes.
+/// next to the target. commit() syncs them and swaps the folder with the target in one rename, or
+/// in two if the file system cannot swap folders, so that the target is the old or the new folder,
+/// or missing, but never incomplete, even if the process is killed. Destruction without commit()
+/// removes the written files. The next create() for the same target removes files left by killed
+/// processes.
 class AtomicDirectory {
  public:
   /// Checks whether an existing, non-empty folder at the target may be replaced, which deletes it.
@@ -26,9 +27,10 @@ class AtomicDirectory {
 
   /// Creates the temporary folder and missing parent folders. If the target is a symbolic link to a
   /// folder, the folder that it points to is replaced. Parents created here are removed if there is
-  /// no commit() and they are empty; signals that install_signal_cleanup() catches remove them too,
-  /// but SIGKILL does not. Fails if the target is a file, if it is or contains the current folder,
-  /// if `may_replace` rejects it, or if nothing can be created next to it.
+  /// no successful commit() and they are empty; signals that install_signal_cleanup() catches
+  /// remove them too, but SIGKILL does not. Fails if the target is a file or the root folder, if it
+  /// is or contains the current folder, if it is not empty and `may_replace` rejects it or is not
+  /// set, or if nothing can be created next to it.
   static Result<AtomicDirectory> create(const std::filesystem::path& target,
                                         const MayReplace& may_replace);
 
@@ -69,7 +71,7 @@ class AtomicDirectories {
 
   const std::filesystem::path& path(std::size_t i) const { return folders_[i].path(); }
   /// Moves the folders into place one by one. If one move fails, the previous moves are not undone.
-  /// This happens only if another program has changed the target or the disk fails.
+  /// This happens, for example, if another program has changed the target or the disk fails.
   Status commit();
 
  private:

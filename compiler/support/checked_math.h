@@ -28,8 +28,8 @@ constexpr std::optional<T> checked_mul(T a, T b) {
   return result;
 }
 
-/// Returns `value` rounded up to a multiple of `unit`, which must be > 0; nullopt if the result
-/// does not fit the type.
+/// Returns `value` rounded up to a multiple of `unit`, which must be > 0; nullopt if value + unit
+/// - 1 does not fit the type.
 template <std::unsigned_integral T>
 constexpr std::optional<T> checked_round_up(T value, T unit) {
   const auto sum = checked_add<T>(value, unit - 1);

@@ -33,17 +33,17 @@ class ChildProcess {
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// Sends all bytes; waits until the program reads them. Returns false if the program no longer
-  /// reads. Never raises SIGPIPE.
+  /// Sends all bytes; waits for the program to read while the socket's buffer is full. Returns
+  /// false if the program no longer reads. Never raises SIGPIPE.
   bool send(std::span<const std::byte> bytes);
   /// Waits until all of `bytes` have been received. Returns false if the program's output ends
   /// first or `limit` has passed.
   bool receive(std::span<std::byte> bytes,
                std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
-  /// Closes the program's input, waits until the program ends, and kills it after `patience`. Also
-  /// kills the other processes in its process group. Afterwards, send() and receive() fail, and
-  /// further calls return the same result.
+  /// Closes the program's input and output, waits until the program ends, and kills it after
+  /// `patience`. Also kills the other processes in its process group. Afterwards, send() and
+  /// receive() fail, and further calls return the same result.
   const End& end(std::chrono::milliseconds patience);
 
  private:

@@ -21,11 +21,12 @@ enum class ErrorKind {
 /// wrong, and what to do.
 struct Diagnostic {
   ErrorKind kind = ErrorKind::kBadInput;
-  std::string file = {};     // path or file name; empty if no file is involved
-  std::string node = {};     // ONNX node or tensor name, as the model spells it (untrusted text)
-  std::string op = {};       // ONNX operator type (untrusted text)
-  std::string message = {};  // one sentence, no full stop
-  std::string hint = {};     // what to do about it; may be empty
+  std::string file = {};  // path or file name; empty if no file is involved
+  std::string node = {};  // ONNX node or tensor name, as the model spells it (untrusted text)
+  std::string op = {};    // ONNX operator type (untrusted text)
+  /// One sentence without a full stop. Lines of quoted output may follow, each after "\n  ".
+  std::string message = {};
+  std::string hint = {};  // what to do about it; may be empty
 };
 
 /// Returns a Diagnostic without a file.
@@ -43,12 +44,13 @@ inline int exit_code(ErrorKind kind) {
 }
 
 /// Returns "llmc: error: block_3.onnx: node '/attn/…' (op X): message" and, if there is a hint, a
-/// second line "hint: …". Control characters and invalid UTF-8 in untrusted names are escaped.
+/// last line "hint: …". All parts are escaped and truncated as by printable(), except that a
+/// message keeps line breaks that are followed by two blanks.
 std::string format(const Diagnostic& diagnostic);
 
 /// Returns text from a model in a form that is safe for a terminal and fits on one line. Control
 /// characters, characters that rearrange text (printable_utf8_length()) and invalid UTF-8 become
-/// \xNN. An ellipsis replaces the text after `max_bytes` bytes.
+/// \xNN. An ellipsis replaces the part that would make the result longer than `max_bytes` bytes.
 std::string printable(std::string_view text, std::size_t max_bytes = 200);
 
 }  // namespace llmc

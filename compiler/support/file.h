@@ -20,7 +20,8 @@ Diagnostic system_error(const std::filesystem::path& path, std::string_view what
 /// create the file exclusively.
 std::string random_suffix();
 
-/// Reads a regular file. Fails if it is missing, not regular, or larger than `max_bytes`.
+/// Reads a regular file. Fails if it is missing, unreadable, not regular, or larger than
+/// `max_bytes`.
 Result<std::string> read_file(const std::filesystem::path& path,
                               std::uint64_t max_bytes = std::uint64_t{1} << 30);
 

@@ -13,7 +13,8 @@ class FolderLock {
  public:
   enum class Kind { kShared, kExclusive };
   /// Takes the lock without waiting. Returns nullopt if a conflicting lock is held, if there is no
-  /// such folder, or if the folder is removed during the call, even if a new folder gets its path.
+  /// such folder (a symbolic link is none), if it cannot be opened or locked, or if it is removed
+  /// during the call, even if a new folder gets its path.
   static std::optional<FolderLock> take(const std::filesystem::path& folder, Kind kind);
 
   FolderLock(FolderLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}

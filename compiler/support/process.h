@@ -34,7 +34,7 @@ struct Streams {
 /// The process group of one command. It is killed when this process ends, even by SIGKILL: a guard
 /// process leads the group and waits until this process's end of a pipe is closed. The command
 /// joins the group before it is executed, so it cannot outlive this process.
-/// kill_running_commands() also kills the group.
+/// kill_running_commands() also kills the group, unless 64 others were running when it started.
 class RunningGroup {
  public:
   /// Starts the guard. If it cannot be started, for example because there is no /bin/sh, the
@@ -55,7 +55,7 @@ class RunningGroup {
   void watch(pid_t id);
 
   pid_t id_ = 0, guard_ = 0;  // 0: none
-  Pipe pipe_;                 // its write end stays open until this process ends
+  Pipe pipe_;                 // its write end: open until destruction or the end of this process
   int slot_ = -1;
 };
 

@@ -9,7 +9,8 @@ namespace llmc {
 
 /// Delays the signals that install_signal_cleanup() catches while a folder is created, registered
 /// or renamed, or a command is started: the handler runs before or after such a section, never
-/// during it. Sections must be short, because the handler waits for those of other threads.
+/// during it. Sections must be short, because the handler waits for those of other threads, but for
+/// at most 2 seconds.
 class DelayedSignals {
  public:
   /// Does not return if the handler has already begun on another thread: the process is about to
@@ -35,11 +36,12 @@ class SignalCleanup {
   explicit SignalCleanup(const std::filesystem::path& folder, std::size_t made_parents = 0);
   SignalCleanup(SignalCleanup&& other) noexcept;
   SignalCleanup& operator=(SignalCleanup&&) = delete;
-  /// Waits until the process ends if the handler is running on another thread, because both may be
-  /// removing the same folder.
+  /// If the handler is removing the folder on another thread, does not return: the process is about
+  /// to end.
   ~SignalCleanup();
 
-  /// Unregisters the folder: signals no longer remove it.
+  /// Unregisters the folder: signals no longer remove it. Does not return if the handler is
+  /// removing it on another thread.
   void forget();
 
  private:
@@ -47,8 +49,8 @@ class SignalCleanup {
 };
 
 /// Makes SIGINT, SIGTERM and SIGHUP kill running commands and remove all registered folders before
-/// they end the process as usual. Only programs may call it, because a library must not change
-/// signal handlers.
+/// they end the process as usual. A signal that the process ignores stays ignored. Only programs
+/// may call it, because a library must not change signal handlers.
 void install_signal_cleanup();
 
 /// Kills running commands, removes all registered folders, and ends this process as the signal

@@ -5,9 +5,10 @@
 
 namespace llmc {
 
-/// Returns the size in bytes of the printable character at the start of `text`. Returns 0 if it
-/// must be escaped for a terminal or a text file: a control character, a byte that is not valid
-/// UTF-8, or a character that changes the direction or the line of the surrounding text.
+/// Returns the size in bytes of the printable character at the start of `text`. Returns 0 if `text`
+/// is empty, or if the character must be escaped for a terminal or a text file: a control
+/// character, a byte that is not valid UTF-8, a character that changes the direction or the line of
+/// the surrounding text, or a byte order mark.
 std::size_t printable_utf8_length(std::string_view text);
 
 /// Appends "\xNN".

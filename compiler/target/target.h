@@ -36,7 +36,7 @@ struct Target {
   /// CPU has all of `features`.
   std::string_view cpu_check;
   using Check = int (*)();
-  Check check_here;  // `cpu_check`, if the compiler itself runs on `architecture`; else nullptr
+  Check check_here;  // `cpu_check`; nullptr if it is not defined for the compiler's own CPU
   /// qemu's user-mode program for the architecture, and a CPU model that has `features` and few
   /// others, so that instructions of other features are detected. Empty if qemu has no such CPU
   /// model.
@@ -47,8 +47,8 @@ struct Target {
   std::uint32_t token_group;  // number of tokens whose cached keys are stored in adjacent lanes
 
   /// Default of --chunk: prompt tokens per forward pass. More tokens share the fixed cost of a
-  /// chunk (reading and unpacking weights, reading the cache) but need more scratch memory, so
-  /// targets for microcontrollers have a small value.
+  /// chunk (reading and unpacking weights, reading the cache) but need more scratch memory, so only
+  /// targets whose machines have ample memory have a larger value.
   std::uint32_t chunk = 32;
 
   /// Whether CPUs of this target usually mix fast and slow cores. If so, stages distribute work
@@ -62,8 +62,9 @@ struct Target {
 std::span<const Target> all();
 
 /// Returns the target with this name or alias; "native" means best_here(). At level 1 the target
-/// has no flags and no features. Fails with kUsage if there is no such level or
-/// target; the error lists the levels, or lists all targets and suggests one.
+/// has no `model_flags` and no `features`. Fails with kUsage if there is no such level or target;
+/// the error lists the levels, or lists all targets and, if the name is known or similar to one of
+/// them, gives advice.
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level = kMaxOptLevel);
 
 /// Returns whether a triple, or a name given for a target, names a system whose object format is
@@ -85,7 +86,8 @@ bool runs_here(const Target& target);
 /// architecture, even if this CPU cannot execute it.
 const Target& portable_here();
 
-/// Returns the target with the most features that this process can execute.
+/// Returns the target with the most features that this process can execute; generic if it can
+/// execute none.
 const Target& best_here();
 
 }  // namespace llmc::target

@@ -10,8 +10,9 @@
 /// return nullopt for graphs of another convention; the first binder that accepts a graph is used.
 namespace llmc::importer {
 
-/// split_blocks.cpp: a folder of block_i.onnx, lm.onnx, an embedding, llm_config.json and a
-/// tokenizer. The blocks are connected in order. Inputs and outputs are identified by name:
+/// split_blocks.cpp: a folder of block_i.onnx, lm.onnx and an embedding, optionally with
+/// llm_config.json and a tokenizer. The blocks are connected in order. Inputs and outputs are
+/// identified by name:
 ///   embedding:  input_ids -> inputs_embeds (embedding.onnx, or a bf16 table)
 ///   block_i:    inputs_embeds or hidden_states, past_key_values f32[2, 1, past, kv_heads, D] or
 ///               heads first, attention_mask, position_ids -> hidden_states, presents

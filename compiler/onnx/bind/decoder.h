@@ -47,7 +47,8 @@ class Decoder {
   /// rows. Fails with kBadInput if both files are missing or do not have `hidden` columns.
   Result<ir::ValueId> embed(const FolderContents& siblings, const Part& part);
 
-  /// Returns bindings of the mask and positions for a part of a split model.
+  /// Returns bindings of attention_mask and position_ids, as far as `part` uses them, for a graph
+  /// that reads embedded rows.
   Result<Bindings> common_inputs(const Part& part);
 
   /// Appends block `layer`, which reads the hidden rows `hidden`, and returns its hidden rows: one

@@ -53,8 +53,8 @@ bool takes_ids(const Part& part);
 /// there are more than kMaxLayers caches.
 Result<Decoder::Shape> decoder_shape(const Part& part, const FoundCaches& caches,
                                      const SourceStates& sources);
-/// Sets uses_mask, uses_positions and position_axes of `shape` if bind_inputs needs a mask,
-/// positions, and several positions per token.
+/// Sets uses_mask of `shape` if bind_inputs needs a mask, uses_positions if it needs positions, and
+/// position_axes if it needs several positions per token.
 void set_uses(Decoder::Shape& shape, const Part& part, const InputRoles& roles);
 
 /// Values from which bind_inputs computes the inputs. A value that no input needs may be kNoValue.

@@ -56,7 +56,8 @@ ir::TensorType cache_type(const CacheShape& shape, const ir::Dim& length);
 
 /// Returns the hidden rows `value` (f32, seq * hidden elements in some shape) in the shape that the
 /// file declares for input `name`: [seq, 1, H], [1, seq, H] or [seq, H]. Returns `value` unchanged
-/// if another shape is declared or the graph only reshapes the input.
+/// if another shape is declared, or if it has the declared rank and the graph only reshapes the
+/// input.
 Result<ir::ValueId> fit_hidden(ir::Builder& builder, const Part& part, const std::string& name,
                                ir::ValueId value);
 

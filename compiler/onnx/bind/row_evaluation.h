@@ -62,7 +62,7 @@ class RowAnalysis {
   ~RowAnalysis();
 
   /// Returns `term` as a bias by distance; nullopt if it depends on anything else, or if it is not
-  /// the same for the larger half of the evaluated distances.
+  /// constant over the upper half of the evaluated distances.
   std::optional<DistanceBias> distance_bias(ir::ValueId term) const;
   /// Returns whether a term of the scores is 0 for all rows of the source, for all evaluated sizes.
   bool is_zero_for_sources(ir::ValueId term) const;

@@ -19,7 +19,7 @@ struct SourceNames {
 /// Pairs the names by the layer number and "key" or "value" in them, as in
 /// past_key_values.0.encoder.key, and ignores names without these. If no name has them, pairs all
 /// names in the given order, keys first. Fails with kBadInput if a layer has no key or no value, or
-/// several, or if the number of names is odd.
+/// several, or if there are no layer numbers and the number of names is odd.
 Result<SourceNames> pair_source_names(const Part& part, const std::vector<std::string>& names);
 
 /// Keys and values of the source in each layer.
