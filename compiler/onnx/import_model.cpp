@@ -129,7 +129,7 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
   std::vector<Diagnostic> diagnostics = with_hints(error).diagnostics();
   std::string& hint = diagnostics.back().hint;
   hint += (hint.empty() ? "" : "; ") + ("give the path of " + model.name) +
-          " to compile the decoder without the image encoder";
+          " to compile the decoder without this encoder";
   return Error(std::move(diagnostics));
 }
 

@@ -113,6 +113,9 @@ Status copy_bytes(const std::filesystem::path& source, std::uint64_t offset, std
   while (bytes > 0 && out) {
     const auto count = std::min<std::uint64_t>(bytes, piece.size());
     in.read(piece.data(), static_cast<std::streamsize>(count));
+    if (in.eof())
+      return file_failure(ErrorKind::kBadInput, source.string(), "ended while it was copied",
+                          "another program may have written to it");
     if (!in) return system_error(source, "read", errno);
     out.write(piece.data(), static_cast<std::streamsize>(count));
     bytes -= count;

@@ -183,7 +183,7 @@ TEST(VisionModel, AnImageEncoderReturnsRows) {
   EXPECT_TRUE(error.file.ends_with("vision_encoder.onnx")) << error.file;
   EXPECT_TRUE(
       error.hint.ends_with("give the path of decoder_model_merged.onnx to compile the "
-                           "decoder without the image encoder"))
+                           "decoder without this encoder"))
       << error.hint;
   OnnxBuilder ids(18);
   ids.input("x", onnx::TensorProto::INT64, {std::int64_t{2}, std::int64_t{16}});

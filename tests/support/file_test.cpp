@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <sstream>
 
 #include "compiler/support/mapped_file.h"
 #include "compiler/support/remove_tree.h"
@@ -15,6 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+
+TEST(CopyBytes, OfAFileThatIsTooShortSaysSo) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "short";
+  ASSERT_TRUE(write_file(file, std::string_view("abc")).ok());
+  std::ostringstream out;
+  EXPECT_TRUE(copy_bytes(file, 1, 2, out).ok());
+  EXPECT_EQ(out.str(), "bc");
+  const Status status = copy_bytes(file, 1, 3, out);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().first().message, "ended while it was copied");
+}
 
 TEST(File, WritesAndReads) {
   const testing::TemporaryFolder folder;
