@@ -15,7 +15,7 @@ struct BlockSearch {
   // Inputs. Matrices are [column][row]; columns after the last have weight and unit 0.
   alignas(64) Numbers<kLanes> scale{}, min{};         // q4: S and M of each row; M may be negative
   alignas(64) Numbers<kFitWidth * kLanes> given{};    // the weights
-  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // with errors of earlier blocks, and shift
+  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // given + shift + errors of earlier blocks
   alignas(64) Numbers<kFitWidth * kFitWidth> unit{};  // U of the block's columns
   alignas(64) Numbers<kFitWidth> weight{};            // D
 
