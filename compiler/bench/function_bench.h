@@ -25,7 +25,7 @@ struct FunctionBenchReport {
   std::string target;
   std::uint32_t opt_level = 0;
   std::string emulator;  // the emulator's command; empty if this processor ran the code
-  int max_integer = 1;   // value of integer and bool inputs (exec/random_inputs.h)
+  int max_integer = 1;   // integer and bool inputs are 0 or this (exec/random_inputs.h)
   struct Test {
     std::uint32_t threads = 1;
     std::vector<double> seconds;  // one per run; the warm-up run is not included
@@ -36,9 +36,9 @@ struct FunctionBenchReport {
 };
 
 /// Compiles the graph of `source`, the result of read_source(options.compile), for the sizes in
-/// `compile.dims`, and runs it on pseudorandom inputs (exec/random_inputs.h). Fails like
-/// compile_model(). Also fails with kBadInput if the function rejects both 0 and 1 as integers, and
-/// with kUsage for several threads under an emulator.
+/// `source.dims`, and runs it on pseudorandom inputs of maximum sizes (exec/random_inputs.h). Fails
+/// like compile_model(). Also fails with kBadInput if the function rejects both 0 and 1 as
+/// integers, and with kUsage for several threads under an emulator.
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
                                            const driver::Progress& progress = {});

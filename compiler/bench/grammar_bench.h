@@ -34,11 +34,11 @@ struct GrammarBenchReport {
   GrammarSteps greedy, drawn;
 };
 
-/// Samples texts after `prompt` with the grammar (tables as for Session::set_grammar()). Then
-/// replays their tokens in two sessions, one with the grammar and one without. At each step,
-/// measures the time of sampling in both, once greedy and once with llama.cpp's default parameters.
-/// Fails with kBadInput if the grammar accepts only the empty text, and with kUsage if the prompt
-/// fills the context.
+/// Samples texts after `prompt` with llama.cpp's default parameters and the grammar (tables as for
+/// Session::set_grammar()). Then replays their tokens in two sessions, one with the grammar and one
+/// without. At each step, measures the time of sampling in both, once greedy and once with these
+/// parameters. Fails with kBadInput if the grammar accepts only the empty text, and with kUsage if
+/// the prompt fills the context. Also fails like NativeModel::start() and Session::set_grammar().
 Result<GrammarBenchReport> bench_grammar(const exec::NativeModel& model, std::string_view tables,
                                          std::span<const std::int32_t> prompt,
                                          const GrammarBenchOptions& options);

@@ -48,7 +48,9 @@ struct KernelBenchOptions {
   std::string emulator;             // as in NativeOptions: used for any target unless empty
   /// Count executed instructions under an emulator, even if this machine can run the target.
   bool count = false;
-  std::string plugin;  // path of tools/instructions' count.so, for `emulator`; empty: search for it
+  /// Path of tools/instructions' count.so, for `emulator` or LLMC_EMULATOR. Empty: if neither is
+  /// set, search for the plugin and its qemu; otherwise measure time (an error with `count`).
+  std::string plugin;
 };
 
 /// Numbers of instructions that one run of a kernel executes.
@@ -74,8 +76,8 @@ struct KernelBenchReport {
   std::vector<KernelTimes> results;
   std::string emulator;  // for messages; empty: this machine ran the kernels
 
-  /// Returns the result of `format` with this level and number of threads; nullptr if there is
-  /// none.
+  /// Returns the first result of `format` with this level and number of threads; nullptr if there
+  /// is none.
   const KernelTimes* find(WeightKind format, std::uint32_t threads, std::uint32_t level) const;
 };
 
@@ -95,12 +97,12 @@ std::vector<KernelVariant> kernel_variants(const KernelBenchOptions& options);
 /// Returns the kernel of one format.
 emit::GemmKernel gemm_kernel(const KernelBenchOptions& options, WeightKind format);
 
-/// Compiles the kernel for every level, and runs all levels and numbers of threads alternately,
-/// `repetitions` times each. The weights are the same on every machine. Code for other processors
-/// runs under an emulator, on one thread; with the plugin, the executed instructions of one run are
-/// counted instead of time. Fails like find_counting_emulator() and check_memory(), with kUsage for
-/// several threads under an emulator, and with kUnsupported or kToolchain if the target's code
-/// cannot be run.
+/// Compiles every variant of each format's kernel, and runs all variants of a format with all
+/// numbers of threads alternately, `repetitions` times each after a warm-up. The weights are the
+/// same on every machine. Code for other processors runs under an emulator, on one thread; with the
+/// plugin, the executed instructions of one run are counted instead of time. Fails like
+/// find_counting_emulator() and check_memory(), with kUsage for several threads under an emulator,
+/// and with kUnsupported or kToolchain if the target's code cannot be run.
 Result<KernelBenchReport> bench_gemm(const KernelBenchOptions& options,
                                      const driver::Progress& progress = {});
 

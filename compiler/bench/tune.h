@@ -28,7 +28,7 @@ std::string with_tiles(std::string_view header, const Tiles& tiles);
 
 struct TuneOptions {
   /// Target, toolchain, emulator and number of repetitions. The shapes, formats, levels and threads
-  /// in it are ignored.
+  /// in it are ignored, and `tiles` must be empty.
   KernelBenchOptions bench;
   /// Minimum relative gain for which new values replace the current ones.
   double min_gain = 0.02;

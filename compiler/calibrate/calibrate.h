@@ -37,8 +37,8 @@ struct RoundedMatrix {
 };
 /// Returns the matrices of the graph that calibrate() encodes, in the order of execution: weights
 /// of Linear, QkvProjection and ExpertLinear in q4, q6 or q8 that are not quantized in the model.
-/// Excludes a QkvProjection whose value rows have another format, and experts whose number of rows
-/// is not a multiple of a panel's.
+/// Excludes a QkvProjection whose value rows have another format, and experts that each have a
+/// number of rows that is not a multiple of a panel's.
 std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages);
 
 /// Encodes these matrices. `stages` is a stage-level decoder with weight formats. Runs all windows
@@ -47,8 +47,8 @@ std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages);
 /// earlier matrices. An expert is encoded for its own inputs and, because these may be few, partly
 /// for the inputs of all experts. Memory: two copies of the values between two nodes for all
 /// windows, and a few copies of one matrix or expert. The result does not depend on the host or on
-/// threads. Fails with kUnsupported if the graph has inputs other than a decoder's, and with
-/// kBadInput if a value is not finite or a weight is too large for its format.
+/// threads. Fails like window_inputs() and the interpreter, and with kBadInput if an input of a
+/// matrix or a weight is not finite, or a weight is too large for its format.
 Result<Matrices> calibrate(const ir::Graph& stages, const Options& options);
 
 }  // namespace llmc::calibrate

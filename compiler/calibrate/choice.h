@@ -43,8 +43,9 @@ Formats least_bytes(std::span<const ChoiceUnit> units, double budget);
 
 /// Divides layers into at most `max_ranges` ranges of successive layers with similar losses, so
 /// that each range can have one format. `losses` is [layer][matrix]; each layer has the same number
-/// of matrices. Minimizes the sum of the squared differences between the logarithm of each loss and
-/// the mean of these logarithms in its range. Returns the number of layers of each range.
+/// of matrices. Minimizes the sum of the squared differences between the (approximate) logarithm of
+/// each loss and the mean of these logarithms for the same matrix in the range. Returns the number
+/// of layers of each range.
 std::vector<std::int64_t> similar_ranges(const std::vector<std::vector<double>>& losses,
                                          std::size_t max_ranges);
 

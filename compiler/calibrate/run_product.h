@@ -23,7 +23,7 @@ using BlockReader = std::function<Result<std::vector<std::vector<float>>>(std::s
 /// Returns the results of the product, [result][window], for the windows in `runs`, each of which
 /// occurs at most once (LLMC_CHECK). The results of other windows are nullptr. Reads the blocks one
 /// after the other and skips experts without inputs. Releases the operands of a window once its
-/// results exist. The result does not depend on threads.
+/// results exist. Fails like `read` and the interpreter. The result does not depend on threads.
 Result<std::vector<Values>> run_product(const ir::Node& node, std::size_t columns,
                                         std::vector<Values>& operands, std::size_t windows,
                                         std::span<const WindowVersion> runs,

@@ -31,10 +31,10 @@ using Rounded = std::map<const ir::Constant*, ir::WeightFormat>;
 /// first format is measured: the mean KL divergence of all tokens. The losses of the other formats
 /// are estimated from it by the ratio of the squared errors of the matrix's results. Runs the exact
 /// model and a group of models with one rounded matrix each at the same time, node by node. All of
-/// them share the results before their rounded matrix, and each matrix is read once per group. The
-/// result does not depend on the host or on threads. Fails with kUnsupported if the graph has
-/// inputs other than a decoder's or no logits of all tokens, and with kBadInput if values are not
-/// finite.
+/// them share the results before their rounded matrix, and each matrix is read once per group and
+/// format. The result does not depend on the host or on threads. Fails like window_inputs() and the
+/// interpreter, with kUnsupported if the graph has no logits of all tokens, and with kBadInput if
+/// results of a matrix or the loss are not finite, or a weight cannot be rounded.
 Result<std::vector<Losses>> measure_losses(const ir::Graph& stages,
                                            const std::vector<ir::ConstantPtr>& matrices,
                                            const MeasureOptions& options);

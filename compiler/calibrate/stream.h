@@ -43,8 +43,8 @@ class Products {
   virtual Status visit(const ir::Node&, const ir::ConstantPtr&, const std::vector<Values>&) {
     return ok_status();
   }
-  /// Returns the results of a product that other nodes read, [result][window], after visit(). May
-  /// release the operands of a window after their last use.
+  /// Returns the results, [result][window], of a product of which other nodes read a result. Called
+  /// after visit(). May release the operands of a window after their last use.
   virtual Result<std::vector<Values>> run(const ir::Node& node, const ir::ConstantPtr& weight,
                                           std::vector<Values> operands) = 0;
 };

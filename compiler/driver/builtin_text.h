@@ -19,8 +19,8 @@ struct BuiltinText {
 
 /// Returns the text as token ids: conversations in the chat format of `model`, each with the tokens
 /// with which that format begins, and passages of prose and code between them. All messages are
-/// plain text if there is no chat template, or if it is invalid or rejects a conversation. Fails
-/// like read_chat_files().
+/// plain text if there is no chat template, or if it is invalid or rejects a conversation even
+/// without its system message. Fails like read_chat_files().
 Result<BuiltinText> builtin_text(const std::filesystem::path& model,
                                  const hosted::Tokenizer& tokenizer);
 

@@ -16,9 +16,10 @@ namespace llmc::driver {
 /// path.
 std::filesystem::path cache_folder();
 
-/// Returns whether the same model and options always produce the same code. Returns false for
-/// compiler flags that may read other files, such as --sysroot, because those files can change.
-/// Also returns false for flags that depend on this CPU, such as -march=native.
+/// Returns whether the same model and options certainly produce the same code. Returns false for
+/// compiler flags that may read other files, such as --sysroot, because those files can change, and
+/// for flags that depend on this CPU, such as -march=native. Of other flags, only -O, -D, -m and -W
+/// are accepted.
 bool is_cacheable(const CompileOptions& options);
 
 /// Returns a key of 32 hexadecimal digits. It depends on the content of the model and of its

@@ -11,11 +11,12 @@
 /// Converts the text of --calibrate, --fit or --max-kl to windows of token ids.
 namespace llmc::driver {
 
-/// Returns the text for the model of `options` as token ids: the whole text, or a beginning that is
-/// long enough for `tokens` tokens. `refused`: why the model's tokenizer was rejected, or empty.
-/// Warns if the builtin text does not use the chat template. Fails with kBadInput if the text is
-/// not UTF-8. Without a tokenizer, fails with kBadInput if the text is not a list of ids, is the
-/// builtin one, or has CalibrationText::parse_special. Also fails like builtin_text().
+/// Returns the text for the model of `options` as token ids: the whole text or, with a tokenizer,
+/// at most its first 64 * `tokens` bytes (the builtin text: all of it). `refused`: why the model's
+/// tokenizer was rejected, or empty. Warns if the builtin text does not use the chat template.
+/// Fails with kBadInput if the text is not UTF-8. Without a tokenizer, fails with kBadInput if the
+/// text is not a list of ids, is the builtin one, or has CalibrationText::parse_special. Also fails
+/// like builtin_text().
 Result<std::vector<std::int32_t>> ids_of(const CalibrationText& given,
                                          const CompileOptions& options,
                                          const hosted::Tokenizer* tokenizer,

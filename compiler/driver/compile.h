@@ -30,8 +30,8 @@ struct Bundle {
   std::vector<PhaseTime> times;    // phases shared by several bundles are in the first one only
 };
 
-/// Checks all options that can be checked before the model is read: targets, compiler flags, the
-/// bundle's name, shards, the accelerator and the grammar. Fails with kUsage, or like
+/// Checks these options, which do not depend on the model: targets, compiler flags, the bundle's
+/// name, the accelerator, combinations with shards, and the grammar. Fails with kUsage, or like
 /// parse_grammar().
 Status check_options(const CompileOptions& options, std::span<const std::string> targets);
 

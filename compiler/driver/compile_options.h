@@ -79,7 +79,8 @@ struct CompileOptions {
   std::uint32_t ctx_needed = 0;
   std::uint32_t block = 32;  // tokens per KV block, a multiple of Target::token_group
   KvFormats kv = {};         // KV cache formats
-  std::uint32_t chunk = 0;   // tokens per prefill chunk; 0: the default of the target
+  /// Tokens per prefill chunk; 0: the default of the target, limited to the context.
+  std::uint32_t chunk = 0;
   /// Maximum number of threads of a step; each has scratch memory in the arena.
   std::uint32_t threads_max = 8;
   std::uint32_t sequences = 1;  // maximum number of sequences in a session
@@ -101,7 +102,7 @@ struct CompileOptions {
   importer::ImportOptions import;
   importer::ModelReader reader;  // copies of the options share the data that it has read
   bool function = false;         // compile the graph as a function even if it is a decoder
-  plan::DimRanges dims;          // functions: sizes or ranges of the symbolic dims
+  plan::DimRanges dims;          // functions, media encoders: sizes or ranges of the symbolic dims
   /// Decoders: the prompt whose keys and values are computed at compile time and stored in the
   /// library.
   std::optional<SystemPrompt> system_prompt;

@@ -13,8 +13,9 @@ namespace llmc::driver {
 /// with a range remain symbolic. A Min or Max of two sizes is replaced by one of them if that is
 /// the result for all sizes in the ranges. The keys of `dims` are symbols, or sums of symbols
 /// ("past_sequence_length + 1"). Fails with kUsage for an unknown name, contradictory sizes, a
-/// negative size, a size of 0 with which every output is empty, a range that is empty or contains
-/// 0, and a range of a sum.
+/// negative size, a size of 0 with which every output is empty, a range that is empty or begins
+/// below 1, a range of a sum, and a size of a sum of which a symbol has a range. Also fails like
+/// ir::infer_graph().
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims);
 
 /// Maximum number of tokens in the result of usual_dims().
@@ -31,7 +32,8 @@ plan::DimRanges usual_dims(const ir::Graph& graph);
 std::string dim_flags(const plan::DimRanges& dims);
 
 /// Returns the flags that set all symbolic sizes of the graph's inputs that `given` does not set:
-/// "--dim batch_size=1 --dim length=N". Empty if there are none.
+/// "--dim batch_size=1 --dim length=N". Lists at most 32 flags, then an ellipsis if there are more.
+/// Empty if there are none.
 std::string missing_dims(const ir::Graph& graph, const plan::DimRanges& given = {});
 
 }  // namespace llmc::driver

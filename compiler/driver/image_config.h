@@ -9,7 +9,8 @@ namespace llmc::driver {
 
 /// Reads how pixels become the input of a media encoder from preprocessor_config.json, and the id
 /// of the image token of prompts from config.json. Fails with kBadInput if a value has the wrong
-/// type or range.
+/// type or range, except for values that concern resizing: these are then unknown
+/// (plan::ImageResize::unknown_key).
 Result<plan::MediaInput> read_image_pixels(const std::filesystem::path& model);
 /// Reads the id of the sound token of prompts from config.json. Fails like read_image_pixels().
 Result<plan::MediaInput> read_sound_token(const std::filesystem::path& model);

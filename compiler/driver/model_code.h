@@ -24,7 +24,7 @@ class ModelCode {
   ModelCode(const Toolchain& toolchain, const plan::Plan& plan, std::filesystem::path folder,
             std::vector<std::string> cflags);
 
-  /// Writes NAME.h and src/, and determines core_sources().
+  /// Writes NAME.h, llmc/ and src/, and determines core_sources().
   Status write(std::uint64_t weights_hash);
   /// Returns the sources of the core, relative to the folder; valid after write().
   const std::vector<std::string>& core_sources() const { return core_sources_; }

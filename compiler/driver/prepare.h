@@ -41,8 +41,9 @@ struct Prepared {
 /// if shards are combined with a system prompt or an accelerator.
 Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 
-/// Reads the tokenizer, chat description and grammar, runs the passes, and makes one plan per
-/// target. Fails like compile_model().
+/// Runs the passes and makes one plan per target. For a decoder, also reads the tokenizer and the
+/// chat description, chooses formats (options.budget), calibrates, and builds the tables of the
+/// grammar. Fails like compile_model().
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, Purpose purpose,
                          const Progress& progress, PhaseClock& clock);

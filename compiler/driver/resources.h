@@ -9,8 +9,8 @@
 
 #include "compiler/support/result.h"
 
-/// Sources that are embedded in the llmc binary and copied to every bundle
-/// (tools/cmake/LlmcResources.cmake).
+/// Sources that are embedded in the llmc binary (tools/cmake/LlmcResources.cmake). A bundle
+/// contains those that it needs.
 namespace llmc::driver {
 
 struct Resource {

@@ -11,7 +11,8 @@ namespace llmc::driver {
 /// An imported model and whether it is compiled as a decoder or a function.
 struct Source {
   importer::ImportedModel model;
-  /// Compile as a function: requested (options.function, options.dims), or not a decoder.
+  /// Compile as a function: requested by options.function, or by options.dims unless the model is a
+  /// decoder with a media encoder; or not a decoder.
   bool is_function = false;
   plan::DimRanges dims;  // sizes of a function's symbols: options.dims, or usual_dims()
   double import_seconds = 0;
@@ -23,8 +24,8 @@ importer::ImportOptions import_options(const CompileOptions& options);
 /// Imports `options.model` with options.reader. If it is a decoder with a media encoder,
 /// options.dims are the sizes of the encoder's inputs. Reports to options.import.on_warning which
 /// default sizes a function gets, and that options.dims makes a decoder a function. Fails with
-/// kUsage if a size of such a decoder remains symbolic or has a range. Fails with kUnsupported for
-/// a decoder without a cache that is not compiled as a function.
+/// kUsage if options.dims makes a decoder a function, and a size has a range or remains symbolic.
+/// Fails with kUnsupported for a decoder without a cache that is not compiled as a function.
 Result<Source> read_source(const CompileOptions& options, const Progress& progress = {});
 
 /// The graph of a decoder's media encoder.

@@ -17,8 +17,8 @@ namespace llmc::driver {
 /// they are the model's start tokens and the tokens of the text. Stores the text in
 /// chat.system_message. `tokenizer` may be nullptr. `refused`: why the model's tokenizer was
 /// rejected, or empty. Fails with kBadInput if the text is empty or not valid UTF-8, or if there is
-/// no tokenizer. Fails with kUnsupported if the template does not place the system message before
-/// the first user message.
+/// no tokenizer. Fails with kUnsupported if the template is invalid, rejects the system message, or
+/// does not place it before the first user message.
 Result<std::vector<std::int32_t>> system_prompt_ids(const SystemPrompt& prompt,
                                                     const hosted::Tokenizer* tokenizer,
                                                     const std::string& refused,

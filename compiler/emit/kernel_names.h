@@ -14,7 +14,8 @@ std::string weight_type(const plan::PackedWeight& weight, std::string rows = {},
                         std::string columns = {});
 
 /// Returns the template argument of attention() after its shape: ", AttentionRule<…>"; empty if all
-/// previous keys are read and scores are not modified. `ctx`: context in tokens.
+/// previous keys are read, scores are not modified and there are no sinks. `ctx`: context in
+/// tokens.
 std::string attention_rule(const plan::AttentionStage& stage, std::uint64_t ctx);
 /// The same for cross-attention, which reads all keys of the source.
 std::string attention_rule(const plan::CrossAttentionStage& stage);

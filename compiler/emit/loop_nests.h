@@ -15,15 +15,16 @@ namespace llmc::emit {
 std::string_view stored_type(ir::ElementType element);
 std::string_view computed_type(ir::ElementType element);
 
-/// Returns the C++ call of a kernel in templates/llmc/function/ with these buffer and scalar
-/// arguments, without a semicolon. Named scalars become a config: "{.m = 3, .k = 8}".
+/// Returns the C++ call of a kernel in templates/llmc/function/ with these arguments, without a
+/// semicolon; `numbers` is the result of number_texts(). Named scalars become a config, such as
+/// "{.m = 3, .k = 8}"; lists of sizes follow it.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
 /// Returns the C++ expression for the input of linear_windows(). `source` is the expression for its
 /// source buffer.
 std::string windows_text(const plan::LinearStage& stage, const std::string& source,
                          const DimNames& dims);
-/// Returns the scalar arguments of a call as C++ expressions.
+/// Returns the arguments of a call that are not buffers (CallStage::numbers) as C++ expressions.
 std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNames& dims);
 
 /// The loop nests of an emitted source. Each is a C++ function. Stages whose nests differ only in

@@ -10,8 +10,8 @@
 namespace llmc::emit {
 
 /// Returns src/model.cpp: the stages in execution order, the offsets of the constants in the
-/// weights, and NAME_run. `weights_hash` is the xxh64 of the weights; a weights file with another
-/// hash is rejected.
+/// weights, and NAME_run, NAME_run_with and NAME_supported. `weights_hash` is the xxh64 of the
+/// weights; a weights file with another hash is rejected.
 std::string function_source(const plan::Plan& plan, std::uint64_t weights_hash);
 
 /// Return the two parts of function_source() for a source that contains several functions: the

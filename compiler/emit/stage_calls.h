@@ -31,12 +31,14 @@ std::string iterations(const plan::Program& program, const plan::LoopStage& loop
 /// Returns the cache layer of iteration `i` of such a loop as an expression: "i", "4 + 2 * i".
 std::string layer_index(const plan::LoopStage& loop);
 
-/// Returns a loop that runs all stages of a recurrence for one row of a segment after the other.
+/// Returns a loop over the rows of each segment, in order, that runs all stages of a recurrence for
+/// a row before the next row.
 std::string recurrence_call(const FunctionContext& context, std::span<const plan::Stage> stages,
                             std::string_view tag);
 
 /// Returns a declaration such as `float* x = activation(context, kX);` for each buffer in scratch
-/// memory that the stages use, in order of first use.
+/// memory that the stages use, in order of first use. Excludes the rows and the logits that the
+/// caller of `head` passes.
 std::string local_buffers(const FunctionContext& context, const std::vector<plan::Stage>& stages);
 
 }  // namespace llmc::emit

@@ -22,8 +22,9 @@ namespace llmc::evaluate {
 struct IdentityOptions {
   std::vector<std::filesystem::path> models;
   std::vector<passes::QuantScheme> formats = {passes::kQ4Mixed};
-  std::vector<KvFormats> caches;                // empty: the default for each format
-  std::vector<std::string> targets;             // the first target is the reference
+  std::vector<KvFormats> caches;  // empty: the default for each format
+  /// The first target is the reference, with the first of each of the following lists.
+  std::vector<std::string> targets;
   std::vector<std::uint32_t> opt_levels = {3};  // levels run on each target
   /// Accelerators to use on each target; "": none. Under an emulator, there are none.
   std::vector<std::string> devices = {""};
@@ -32,7 +33,7 @@ struct IdentityOptions {
   std::uint32_t tokens = 64;  // length of the prompt, at least 1
   std::uint32_t steps = 64;   // greedy decode steps after the prompt
   /// Compiler, flags and cache of compiled models for all targets. The model, target, level,
-  /// formats, context, chunk and threads in it are ignored.
+  /// accelerator, formats, context, chunk and threads in it are ignored.
   exec::NativeOptions native;
   std::map<std::string, std::string> emulators;  // command by target, as for find_emulator()
 };

@@ -50,8 +50,8 @@ struct PerplexityReport {
 /// empty cache. A base model, if needed, runs each chunk right after the tested model, so that only
 /// the compared rows of logits are stored. Fails like load_native(), start_measuring() and
 /// Windows::cut(). Also fails with kUsage if `divergence` is requested for a bundle, with
-/// text.bad_token for a token outside the vocabulary, and with kBadInput if the loss of a token is
-/// not finite.
+/// text.bad_token for a token outside the vocabulary, and with kBadInput if the loss or the
+/// divergence of a token is not finite.
 Result<PerplexityReport> measure_perplexity(const PerplexityOptions& options,
                                             const driver::Progress& progress = {});
 
@@ -70,7 +70,7 @@ Status check_length(const MeasuredText& text);
 exec::NativeOptions base_options(exec::NativeOptions options);
 
 /// Starts a session with these threads (see measuring_threads) and encodes the source of the text,
-/// if it has one. Fails like exec::check_source() and NativeModel::start().
+/// if it has one. Fails like exec::check_source(), NativeModel::start() and Session::encode().
 Result<std::unique_ptr<exec::Session>> start_measuring(const exec::NativeModel& native,
                                                        const MeasuredText& text,
                                                        std::uint32_t threads);

@@ -57,7 +57,8 @@ class Scores {
   std::uint64_t count() const { return loss_.count(); }
   Estimate mean_loss() const { return loss_.mean(); }  // mean of -ln p, in nats
   Estimate perplexity() const;
-  /// Returns nullopt if there is no base model. Needs 8 bytes of memory per counted token.
+  /// Returns nullopt if there is no base model or no counted token. Needs 8 bytes of memory per
+  /// counted token.
   std::optional<Divergence> divergence() const;
 
  private:

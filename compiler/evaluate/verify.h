@@ -22,9 +22,10 @@ struct VerifyOptions {
   std::uint32_t threads = 1;
   std::vector<std::int32_t> prompt;  // token ids; empty: fixed sequences within the vocabulary
   std::uint32_t steps = 8;           // greedy decode steps after the prompt
-  bool long_run = true;              // without `prompt`: also do the long run, after the short one
+  bool long_run = true;              // without `prompt` and with 8 steps: also do the long run
   bool reference = true;             // compare with the interpreter (slow for large models)
-  /// The model that the bundle was compiled from, for the reference; empty: no reference.
+  /// Only for a bundle: the model that it was compiled from, for the reference; empty: no
+  /// reference. A model is its own reference.
   std::filesystem::path reference_model;
   std::filesystem::path golden;  // empty: the model's default file, or the hashes of the bundle
   bool require_golden = false;   // treat a missing hash as a mismatch
@@ -42,7 +43,8 @@ struct VerifyPoint {
   std::int32_t native_token = 0, reference_token = 0;
 };
 
-/// The result of one run: a prompt, which is prefilled in two calls, and greedy decode steps.
+/// The result of one run: a prompt, which is prefilled in two calls (in one if it has fewer than 3
+/// tokens), and greedy decode steps.
 struct VerifyRun {
   std::string name;  // "short" and "long", or "given" for VerifyOptions::prompt
   std::uint32_t prompt_tokens = 0, steps = 0;
@@ -64,7 +66,7 @@ struct VerifyRun {
 };
 
 struct VerifyReport {
-  /// At least one; the long run is omitted if the context is too small.
+  /// One run, or two (see verify_model()).
   std::vector<VerifyRun> runs;
   std::string not_run;  // why the long run or its reference is omitted; empty: nothing is omitted
 
@@ -72,7 +74,8 @@ struct VerifyReport {
   double max_difference = 0, mean_kl = 0, max_kl = 0;
   double greedy_agreement = 1;     // fraction of points at which both select the same token
   double relative_difference = 0;  // maximum of max_difference / largest_logit of a point
-  /// Upper limits of mean_kl and of relative_difference, which applies only to f32 (0: no limit).
+  /// Upper limits of mean_kl and of relative_difference. The latter applies only to f32 weights
+  /// with an f32 cache; otherwise it is 0.
   double max_kl_allowed = 0, relative_difference_allowed = 0;
   plan::Rounding rounding;  // of the weights; the limits depend on rounding.coarsest()
   bool reference_ok = true;
@@ -91,11 +94,14 @@ struct VerifyReport {
   bool ok() const { return reference_ok && image_ok() && chunks_ok() && golden_ok(); }
 };
 
-/// Runs native code and compares its logits. Without VerifyOptions::prompt there are two runs: a
-/// short one within one KV block, and a long one with several KV blocks and chunks. Differences are
-/// in the report and are not errors; if !ok(), the command exits with code 7. Fails like
-/// load_native(), with kUsage for invalid options or a prompt that does not fit the model, and with
-/// kBadInput if the reference is another model or a file of hashes is missing or damaged.
+/// Runs native code and compares its logits. With the default prompt and number of steps there are
+/// two runs: a short one of 32 tokens, which is one KV block by default, and, if
+/// VerifyOptions::long_run is set and the context is large enough, a long one with several KV
+/// blocks and chunks. Differences are in the report and are not errors; if !ok(), the command exits
+/// with code 7. Fails like load_native(), with kUsage for invalid options or a prompt that does not
+/// fit the model, with kUnsupported if the reference is not a decoder, and with kBadInput if the
+/// reference is another model, the file VerifyOptions::golden is missing, or a file of hashes is
+/// damaged.
 Result<VerifyReport> verify_model(const VerifyOptions& options,
                                   const driver::Progress& progress = {});
 

@@ -11,7 +11,7 @@ namespace llmc::evaluate {
 /// The tokens of each window that are counted, if windows do not overlap.
 enum class ScoredTokens : std::uint8_t {
   kSecondHalf,  // each counted token has at least half a window of context, as in llama.cpp
-  kAll,         // every token of the text, even those with little context at the start of a window
+  kAll,         // also tokens with little context at the start of a window: see Windows
 };
 
 inline constexpr std::uint32_t kDefaultWindow = 512;  // the same as in llama.cpp
@@ -37,14 +37,16 @@ std::uint64_t window_width(const WindowOptions& options, std::uint32_t context);
 /// size - 1 are counted. An incomplete window at the end is dropped.
 ///
 /// kAll without a stride: each window has `size` tokens: `bos`, if any, and then tokens of the
-/// text. Every token of a window except its first is counted. The last window may be shorter.
+/// text. Every token of a window except its first is counted: without `bos`, the first token of the
+/// text in each window is not. The last window may be shorter.
 ///
 /// With a stride: windows of size + stride/2 tokens start at multiples of the stride; `bos` is used
 /// as above. The last `stride` tokens of each window are counted.
 class Windows {
  public:
-  /// Cuts the text. Fails with kUsage if a window exceeds `context` or has no tokens to count, and
-  /// with kBadInput if the text is shorter than a window.
+  /// Cuts the text. Fails with kUsage if a window exceeds `context`, has no tokens to count, or no
+  /// tokens before them. Fails with kBadInput if the text is shorter than a window or, with kAll,
+  /// has no token to count.
   static Result<Windows> cut(std::vector<std::int32_t> text, const WindowOptions& options,
                              std::uint32_t context);
 

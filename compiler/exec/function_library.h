@@ -27,7 +27,7 @@ class FunctionLibrary {
     std::vector<ir::Value> inputs = {};  // inputs of the signature, as for plan_graph()
     std::string name;                    // a unique C identifier
     /// The plan, if it already exists; then `graph`, `inputs`, `quant` and `open_dims` are unused.
-    /// Its option embed_weights is ignored.
+    /// Of its options only threads_max is used.
     const plan::Plan* plan = nullptr;
     passes::QuantScheme quant = {};  // as for plan_graph()
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
@@ -35,10 +35,10 @@ class FunctionLibrary {
   /// For each job, the error because of which it has no code; nullopt if it has code.
   using Outcome = std::vector<std::optional<Error>>;
 
-  /// Compiles graphs with one run of clang and loads them. An unsupported graph gets an error in
-  /// `outcome` and no code. `emulator` as for find_emulator(), `cc` as for find_toolchain();
-  /// `cflags` are appended to clang's arguments. Fails only for an unknown target, invalid weights,
-  /// or if the toolchain or the emulator fails.
+  /// Compiles graphs with one run of clang and loads them. A graph that cannot be planned gets an
+  /// error in `outcome` and no code. `emulator` as for find_emulator(), `cc` as for
+  /// find_toolchain(); `cflags` are appended to clang's arguments. Fails only for an unknown
+  /// target, invalid weights, or if the toolchain or the emulator fails.
   static Result<std::unique_ptr<FunctionLibrary>> compile(
       std::span<const Job> jobs, const std::string& target, const std::vector<std::string>& cflags,
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,

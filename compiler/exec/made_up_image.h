@@ -18,7 +18,7 @@ struct RandomMediaInput {
   /// Returns views of the data.
   std::vector<std::span<const std::byte>> spans() const { return {data.begin(), data.end()}; }
 };
-/// Encodes pseudorandom inputs (random_tensor()): floats in [-1, 1], and integers 0 and 1, or only
+/// Encodes pseudorandom inputs (random_tensor()): floats in [-1, 1), and integers 0 and 1, or only
 /// 0 if 1 is an index out of range. Fails like Session::encode_image().
 Result<RandomMediaInput> encode_random_media(const driver::BundleFacts& facts, Session& session);
 

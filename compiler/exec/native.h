@@ -30,7 +30,7 @@ struct NativeOptions {
   /// Has no effect on code that an emulator runs.
   HugePageOptions huge_pages = {};
   /// A part of the name of the OpenCL device that computes the regions of a model that was compiled
-  /// for `opencl`; empty: any. With another model, loading fails with kUsage.
+  /// for `opencl`; empty: any. With another model, or under an emulator, loading fails with kUsage.
   std::string opencl_device = {};
   bool opencl_copies = false;  // copy rows to and from the device even if it can share memory
   /// Connects the processes of all shards; compile.model is then the bundle of this rank's shard.
@@ -79,7 +79,9 @@ class NativeModel {
   Status join(Ranks& ranks);
 
   /// Starts a session. Fails with kUsage if the number of threads is 0 or more than the library was
-  /// compiled for, and with kUnsupported if the CPU lacks features of the target.
+  /// compiled for, and with kToolchain if a runner cannot be started. If the library or the
+  /// accelerator reports an error, such as missing CPU features, fails with the kind that
+  /// driver::kind_of() returns.
   Result<std::unique_ptr<Session>> start(const SessionOptions& options) const;
   Result<std::unique_ptr<Session>> start(std::uint32_t threads) const {
     return start(SessionOptions{.threads = threads});
@@ -106,9 +108,10 @@ class NativeModel {
 };
 
 /// Compiles `options.compile.model` for its target, links it, and loads it or starts its runner. A
-/// model that is in the cache is not compiled again (driver::cache_key()). A bundle is only linked.
-/// Fails like compile_model() or read_bundle(), and like find_emulator() if this machine cannot run
-/// the target.
+/// model that is in the cache is not compiled again (driver::cache_key()). A bundle is only linked;
+/// its linked binary may be in the cache, too. Fails like compile_model() or read_bundle(), like
+/// find_emulator() if this machine cannot run the target, and with kUsage for the bundle of a shard
+/// without options.ranks.
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress = {});
 

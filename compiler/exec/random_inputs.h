@@ -8,7 +8,7 @@
 
 namespace llmc::exec {
 
-/// Returns a tensor of pseudorandom elements, the same in every call. Floats are in [-1, 1];
+/// Returns a tensor of pseudorandom elements, the same in every call. Floats are in [-1, 1);
 /// integers and bools are 0 or `max_integer`.
 ir::ConstantPtr random_tensor(ir::ElementType element, std::vector<std::int64_t> dims,
                               int max_integer);

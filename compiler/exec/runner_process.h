@@ -15,7 +15,7 @@
 #include "compiler/support/result.h"
 #include "runtime/runner/protocol.h"
 
-/// Processes that execute compiled code (runtime/runner), with or without an emulator.
+/// Processes that execute compiled code (runtime/runner) under an emulator.
 namespace llmc::exec {
 
 /// Links the archive of model `name` with its runner. `has_grammar`: whether the archive defines
@@ -56,7 +56,8 @@ class RunnerProcess {
                                                       runner::Kind kind, Limit limit = kHelloLimit);
 
   /// Starts a runner of functions, which loads the file of their constants (empty: none). Fails
-  /// like start(), and with kUnsupported if the CPU lacks instructions that the functions use.
+  /// like start(), with kUnsupported if the CPU lacks instructions that the functions use, and with
+  /// kBadInput if the file cannot be loaded.
   static Result<std::unique_ptr<RunnerProcess>> start_functions(
       const Emulator& emulator, const std::filesystem::path& program,
       const std::filesystem::path& constants, Limit limit = kHelloLimit);
@@ -81,8 +82,9 @@ class RunnerProcess {
   Status finish();
 
   /// Sends a request with the concatenation of `parts`, and waits for the reply of at most
-  /// `max_bytes` or an error message. Fails with kToolchain if the runner ends, sends an invalid
-  /// reply, or does not reply within `limit` (nullopt: no limit).
+  /// `max_bytes` or an error message. Fails with kToolchain if the request has more than
+  /// runner::kMaxRequestBytes, or if the runner ends, sends an invalid reply, or does not reply
+  /// within `limit` (nullopt: no limit).
   Result<Reply> request(runner::Request what, std::uint32_t argument, std::span<const Bytes> parts,
                         std::uint64_t max_bytes, std::optional<Limit> limit = std::nullopt);
 

@@ -26,7 +26,8 @@ using ModelFacts = runner::ModelFacts;
 
 struct SessionOptions {
   std::uint32_t threads = 1;
-  std::uint32_t chunk = 0;  // prompt tokens per forward pass; 0: the model's maximum
+  /// Prompt tokens per forward pass; 0: NativeModel::limit_chunk(), or else the model's maximum.
+  std::uint32_t chunk = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::uint32_t begin = LLMC_BEGIN_PROMPT;
   std::uint32_t full_context = LLMC_FULL_STATUS;  // LLMC_FULL_…
@@ -129,7 +130,8 @@ class Session {
     tokens.resize(count);
     return tokens;
   }
-  /// Like step_lookup(), with the draft `draft` (llmc_step_draft). Unavailable under an emulator.
+  /// Like step_lookup(), with the draft `draft` (llmc_step_draft). Must not be called under an
+  /// emulator, which does not support it.
   Result<std::vector<std::int32_t>> step_draft(std::span<const std::int32_t> draft,
                                                std::span<const std::int32_t> stop_ids) {
     std::vector<std::int32_t> tokens(std::max<std::size_t>(draft.size(), 1));
@@ -151,15 +153,15 @@ class Session {
   /// Returns what the model's accelerator has computed since start; nullopt if there is none.
   std::optional<DeviceUse> device_use() const;
   /// Appends `tokens` and runs the model on them. Fails with kBadInput if a token is outside the
-  /// vocabulary, or if the context is full and does not slide, and with kUnsupported if the model's
-  /// device has failed.
+  /// vocabulary, or if the tokens do not fit the context and it does not slide. Fails with
+  /// kUnsupported if the model's device has failed; the CPU has then run the model on the tokens.
   Status prefill(std::span<const std::int32_t> tokens);
   /// Appends rows of embeddings (llmc_append_embeddings). Fails with kUnsupported if the model does
   /// not accept embeddings. Fails with kBadInput if the number of floats is not a multiple of the
-  /// row size, if one is not finite, or if the context is full.
+  /// row size, if one is not finite, or if the rows do not fit the context and it does not slide.
   Status append_embeddings(std::span<const float> rows);
   /// Appends rows of embeddings at the given positions (llmc_append_embeddings_at). `positions` has
-  /// ModelFacts::position_axes numbers per row, which must not be 0 (LLMC_CHECK).
+  /// ModelFacts::position_axes numbers per row. The model must have position axes (LLMC_CHECK).
   Status append_embeddings_at(std::span<const float> rows, std::span<const std::int32_t> positions);
   /// Computes the rows of an image or a sound (llmc_encode_image). `inputs`: the data of
   /// BundleFacts::image_inputs. Fails with kUnsupported if the model has no media encoder, and with
@@ -171,8 +173,8 @@ class Session {
   Result<std::span<const float>> logits_at(std::uint32_t row) {
     return rows(api().logits_at(handle_.session, row), 1);
   }
-  /// Returns the logits after `count` tokens, beginning with token `row`; `count` is at most
-  /// ModelFacts::batch. Reads the weights once.
+  /// Returns the logits after `count` tokens of the last chunk, beginning with token `row`; empty
+  /// if there are no such tokens. `count` is at most ModelFacts::batch. Reads the weights once.
   Result<std::span<const float>> logits_rows(std::uint32_t row, std::uint32_t count) {
     return rows(api().logits_rows(handle_.session, row, count), count);
   }

@@ -11,7 +11,7 @@
 
 /// Expressions that one loop nest of the emitted source computes for each element: small immutable
 /// DAGs over one index space. Because the leaves are views, a reshape, transpose, slice or
-/// broadcast of a computed value changes only the leaves, and its result is never stored.
+/// broadcast of a computed value usually changes only the leaves, and its result is not stored.
 namespace llmc::plan {
 
 struct Expression;
@@ -20,7 +20,7 @@ using ExpressionPtr = std::shared_ptr<const Expression>;
 struct Expression {
   enum class Kind : std::uint8_t {
     kLoad,     // element of a buffer
-    kIndex,    // i64: the index itself, offset + sum i[d] * strides[d]; `view` has no buffer
+    kIndex,    // i64: offset + sum i[d] * strides[d] for index i; `view` has no buffer
     kLiteral,  // a constant
     kUnary,
     kBinary,

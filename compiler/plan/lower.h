@@ -133,8 +133,8 @@ class Lowerer {
     std::uint32_t node = 0;                                // the node being lowered
   };
 
-  /// Lowers one node. Skips a node if one of its operands could not be lowered, because further
-  /// errors would only be consequences.
+  /// Lowers one node. Skips nodes that no output needs. Also skips a node, except for a loop, if
+  /// one of its operands could not be lowered, because further errors would only be consequences.
   void lower_node(Scope& scope, const ir::Node& node);
   /// Lowers a node to kernel stages. Returns false if no kernel supports it. Reports errors through
   /// unsupported() and bad_input().
@@ -188,8 +188,8 @@ class Lowerer {
   /// Returns the buffer `x` of the operand if this is its last use, else output_buffer().
   std::optional<BufferId> in_place_or_new(Scope& scope, const ir::Node& node, std::size_t operand,
                                           BufferId x, const std::string& name);
-  /// Returns whether no node after the current one reads `value`, so that the result may reuse its
-  /// buffer.
+  /// Returns whether the result of the current node may reuse the buffer of `value`: it is not
+  /// pinned, and no later node reads it through `value` or another value.
   bool is_last_use(Scope& scope, ir::ValueId value);
   void bind(Scope& scope, ir::ValueId value, BufferId buffer, bool pinned = false);
 
@@ -265,18 +265,20 @@ class Lowerer {
   /// Returns the length of a slice along `axis`, which has `size` elements; nullopt if unknown.
   std::optional<Size> slice_length(const ir::Node& node, std::size_t axis, const Size& size) const;
   std::optional<Size> size_of(const ir::Dim& dim) const;
-  /// Returns nullopt if a dim is negative or has a symbol without a size, or if the tensor has more
-  /// than 2^40 elements.
+  /// Returns nullopt if a dim can be negative or has a symbol without a size, or if the tensor can
+  /// have more than 2^40 elements.
   std::optional<Sizes> sizes_of(const ir::TensorType& type) const;
   Status check_plain_shapes() const;
   bool finish(Scope& scope);
   bool split_head(BufferId logits);
   // Recurrent states of a decoder (lower_states.cpp).
   /// Returns the graph output with the new value of a state. Its name is "next_" and the input's.
+  /// Returns an absent value if there is none.
   ir::ValueId new_state(ir::ValueId input) const;
   void bind_state(Scope& scope, ir::ValueId input);
-  /// Returns the nodes between a state's input and its output. They become loop nests, which can
-  /// run for one row at a time.
+  /// Returns the nodes between a state's input and its output, and the other nodes that read
+  /// states. They become loop nests, which can run for one row at a time and, unlike kernels, can
+  /// read states.
   std::set<std::uint32_t> nodes_of_recurrences(const Scope& scope) const;
   /// Copies a nest's value from a buffer that kernels cannot read (a recurrent state) to scratch
   /// memory. Returns the copy.

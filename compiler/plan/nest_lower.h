@@ -68,9 +68,10 @@ class NestLowerer {
   const Sizes* dims_of(ir::ValueId value) const;
   /// Returns whether any result of the node is read for more than its shape.
   bool is_needed(const ir::Node& node) const;
-  /// Lowers a node whose operands all have values. Fails with kUnsupported if it cannot be computed
-  /// row by row or has no nest. Its results are then bound to storage that is never written, so
-  /// that nodes that read them can still be checked.
+  /// Lowers a node whose operands all have values. Fails with kUnsupported if it has no nest, in a
+  /// decoder if it cannot be computed row by row, and in a plain graph like check_sizes(). Its
+  /// results are then bound to storage that is never written, so that nodes that read them can
+  /// still be checked.
   Status lower(const ir::Node& node);
   /// Checks that the operand sizes of a node in a plain graph match for all values of the open
   /// dims, which shape inference assumes (nest_sizes.cpp). Fails with kUnsupported if they do not.
@@ -201,8 +202,8 @@ bool is_shape_operand(const ir::Node& node, std::size_t operand);
 std::optional<std::int64_t> per_token(const ir::Dim& dim);
 /// Returns the dim of a type that counts tokens; nullopt if there is none.
 std::optional<std::size_t> row_axis(const ir::TensorType& type);
-/// Fails with kUnsupported if a Split in a decoder, or in its loops, divides the tokens of a call
-/// into parts of fixed sizes.
+/// Fails with kUnsupported if a Split in a decoder, or in its loops, divides the tokens of a call,
+/// or those in the cache, into parts of fixed sizes.
 Status check_splits(const ir::Graph& graph);
 
 /// Returns the dims of one row of a value: n replaces n * seq. Returns nullopt if a dim is negative

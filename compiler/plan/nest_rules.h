@@ -6,16 +6,18 @@
 #include "compiler/ir/graph.h"
 #include "compiler/plan/view.h"
 
-/// Rules of operators that run as loop nests. Each operator has a line in both; without one,
-/// nest_rules.cpp does not compile.
+/// Two rules for each operator, for loop nests: keeps_rows() and sizes_agree(). If an operator has
+/// no case in one of them, nest_rules.cpp does not compile.
 namespace llmc::plan {
 
-/// The row axes of a node's operands and first result, and its constant operands.
+/// A node, the dims of its operands and first result, and its constant operands. The row axes
+/// follow from the types in `graph`.
 struct RowAxes {
   const ir::Graph& graph;
   const ir::Node& node;
   std::function<ir::ConstantPtr(ir::ValueId)> constant;  // nullptr for other values
-  std::vector<const Sizes*> dims;                        // of the operands, for one row
+  /// Of the operands, for one row; nullptr if absent or unknown.
+  std::vector<const Sizes*> dims;
   const Sizes* result_dims = nullptr;
 };
 /// Returns whether each row of the results depends only on the same row of the operands, so that

@@ -45,12 +45,15 @@ struct Partition {
 };
 
 /// Divides the forward pass between the CPU and the device. A region consists of successive matrix
-/// products, norms and elementwise operations. Attention, rotations, the cache, loop nests, experts
-/// and the head stay on the CPU. A projection to q, k and v is split into a product, which the
-/// device computes, and a stage that rotates and stores, which the CPU computes. A region stays on
-/// the CPU if starting it and copying its data takes longer than the device saves. `chunk` is the
-/// number of tokens per forward pass. Fails with kUnsupported if no region remains, or if the model
-/// has recurrent states: a chunk cannot read them before the previous chunk has stored them.
+/// products, norms and elementwise operations. Lookups, attention, rotations, the cache, loop
+/// nests, experts, products with weights in a format that the device does not support, and the head
+/// stay on the CPU. A projection to q, k and v is split into a product, which the device computes,
+/// and a stage that rotates and stores, which the CPU computes. A region stays on the CPU if its
+/// time there is at most that of starting it on the device, copying its data and waiting for a
+/// device that is slower than the CPU. Without shared memory, the CPU quantizes rows for products
+/// on the device where it can, so that fewer bytes are copied. `chunk` is the number of tokens per
+/// forward pass. Fails with kUnsupported if no region remains, or if the model has recurrent
+/// states: a chunk cannot read them before the previous chunk has stored them.
 Result<Partition> partition(Program& program, const target::Device& device, std::uint32_t chunk);
 
 /// Returns the forward pass as text: the stages of each region and of the CPU, and the buffers that

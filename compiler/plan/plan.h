@@ -161,7 +161,9 @@ struct Plan {
   Program program;  // weights have their offsets
   MemoryPlan memory;
   std::optional<Partition> partition = {};  // if options.device is set
-  std::uint64_t program_hash = 0;  // decoder: hash of the unpartitioned program and its encoder
+  /// Decoder: hash of the program before it is cut and partitioned, and of its encoder. Shards that
+  /// balance memory also add the size of the cache.
+  std::uint64_t program_hash = 0;
   KvPlan kv;
   PromptPlan prompt;
   /// Encoder-decoder: the plan of the entry kEncode, from a source (token ids or features) to its
@@ -175,7 +177,8 @@ struct Plan {
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
 
   std::uint64_t weights_bytes = 0;  // packed weights; the encoder's follow those of the decoder
-  /// Decoder: weights that a step reads, which are all except unused rows of tables and experts.
+  /// Decoder: weights in bytes that a step reads, which are all except those of encoders and of
+  /// unused table rows and experts.
   std::uint64_t weights_per_token_bytes = 0;
   std::uint64_t parameters = 0;            // decoder: number of elements in the model's weights
   std::uint64_t parameters_per_token = 0;  // of these, elements that a step reads

@@ -277,7 +277,7 @@ struct CallStage {
   std::vector<std::string_view> number_names{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
   bool tiled = false;               // a vectorized product, convolution or attention (NestWork)
-  std::uint64_t multiply_adds = 0;  // of a product or attention, per row, at the upper bounds
+  std::uint64_t multiply_adds = 0;  // of the call (in a decoder: per row), at the upper bounds
 
   /// How the call is divided among the workers of a plain graph.
   enum class Split : std::uint8_t {
@@ -359,7 +359,7 @@ struct Program {
   /// Stages that compute the logits of one or more rows; they read `row` and write `logits`.
   std::vector<Stage> head;
   BufferId hidden;  // final rows of a chunk: the result of `forward`
-  BufferId row;     // rows of `hidden` that the head reads; shares its storage
+  BufferId row;     // final rows that the head reads: passed by its caller, not in scratch
   BufferId logits;  // in the caller's memory
 
   std::uint32_t layers = 0;   // number of layers in the cache
@@ -370,7 +370,7 @@ struct Program {
   /// Encoder of an encoder-decoder: the number of rows that the decoder attends to.
   Size source_rows;
   std::uint64_t hidden_width = 0, vocabulary = 0;
-  std::uint64_t positions_max = 0;  // rows of the smallest position table; 0: no limit
+  std::uint64_t positions_max = 0;  // size of the smallest table by position; 0: no limit
   std::uint32_t position_axes = 0;  // positions per token for rotations; 0: only its index
 
   bool is_plain() const { return layers == 0 && states.empty(); }

@@ -27,7 +27,7 @@ struct Span {
 
 struct Schedule {
   std::uint32_t tokens = 0, chunk = 0, chunks = 0;
-  std::vector<Span> spans;                // those of the CPU, and those of the device, by `begin`
+  std::vector<Span> spans;                // those of each side are ordered by `begin`
   double total = 0, cpu = 0, device = 0;  // end of the prompt; busy times (sums of the spans)
   /// Total if the busier of CPU and device never waited between its first and its last span.
   double bound = 0;
@@ -43,7 +43,8 @@ struct Schedule {
 Schedule simulate(const Plan& plan, std::uint32_t tokens, const CpuRates& rates = {});
 
 /// Draws the schedule as text: one line for the CPU and one for the device. Each of the `columns`
-/// columns shows the digit of a chunk.
+/// columns shows the digit (0-9a-z, repeated) of the chunk that takes most of its time, ':' if more
+/// than half of the time is idle, or '.' if more than 95 % is.
 std::string timeline_text(const Schedule& schedule, std::size_t columns = 96);
 /// Draws the schedule as an SVG file.
 std::string timeline_svg(const Schedule& schedule);

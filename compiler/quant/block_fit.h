@@ -57,7 +57,8 @@ class FitBlock {
   void codes(Fit fit, std::span<float, kFitWidth> out) const;
   /// Returns the least-squares scale and min for the codes of `rounded`. `sign` is -1 or 1, the
   /// sign that the min must have unless it is 0. If the min has the other sign, it becomes 0, and
-  /// the scale is the best one for a min of 0.
+  /// the scale is the best one for a min of 0. The scale is at least 0; if all codes are equal, it
+  /// is 0, and the min is the mean weight or 0.
   Fit refit(const Rounded& rounded, float sign) const;
   /// Returns the best min for an unchanged scale.
   float best_min(const Rounded& rounded, float scale) const {
@@ -83,9 +84,9 @@ struct Rounder {
 /// Returns the rounders that run on this machine, the fastest last; all give the same bits.
 std::span<const Rounder> rounders();
 
-/// Returns the best fit of each block. Starts from several initial ranges and, for each, alternates
-/// rounding and refitting (Lloyd's algorithm; the initial ranges follow llama.cpp's
-/// make_qkx2_quants).
+/// Returns the best fit found for each block; `sign` is as in refit(). Starts from several initial
+/// ranges and, for each, alternates rounding and refitting (Lloyd's algorithm; the initial ranges
+/// follow llama.cpp's make_qkx2_quants).
 FitPair search(const Rounder& rounder, const BlockPair& blocks, float sign);
 
 }  // namespace llmc::quant

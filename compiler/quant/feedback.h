@@ -10,9 +10,9 @@
 #include "llmc/quant/weights.h"
 
 /// Encodes the rows of a matrix W as Q so that the error of its products is small instead of the
-/// error of its weights: minimizes trace (W - Q) H (W - Q)^T, where H = X^T X are the second
-/// moments of the inputs X. Columns are rounded one after the other, and the error of each is fed
-/// back to the columns after it (GPTQ, arXiv 2210.17323; LDLQ, arXiv 2307.13304). Uses only
+/// error of its weights: approximately minimizes trace (W - Q) H (W - Q)^T, where H = X^T X are the
+/// second moments of the inputs X. Columns are rounded one after the other, and the error of each
+/// is fed back to the columns after it (GPTQ, arXiv 2210.17323; LDLQ, arXiv 2307.13304). Uses only
 /// correctly rounded operations in a fixed order, so the bits are the same on every host and for
 /// any number of threads.
 namespace llmc::quant {
@@ -30,7 +30,7 @@ class Moments {
   void add(std::span<const float> x, WorkerPool& pool);
   /// Adds x^T x and (exact - x)^T x.
   void add(std::span<const float> x, std::span<const float> exact, WorkerPool& pool);
-  /// Adds the sums of `other` times `factor`. Does not add its changes and its number of rows.
+  /// Adds the sums of `other` times `factor`. Adds neither its changes nor its number of rows.
   void add_scaled(const Moments& other, double factor);
   /// Returns the moment of two columns.
   float at(std::size_t i, std::size_t j) const {
@@ -41,7 +41,7 @@ class Moments {
   float change(std::size_t changed, std::size_t input) const {
     return changes_[changed * columns_ + input];
   }
-  /// Returns whether all sums are finite.
+  /// Returns whether all sums and changes are finite.
   bool finite() const;
   /// Free the sums or the changes, which must not be read afterwards.
   void release_sums() { std::vector<float>().swap(sums_); }
@@ -55,9 +55,10 @@ class Moments {
   std::vector<float> changes_;  // [columns, columns]; empty without exact inputs
 };
 
-/// Moments factored as H = U D U^T, where U is upper triangular with ones on its diagonal and D is
-/// diagonal. Columns are in the order in which they are rounded: blocks of 32 by descending mean
-/// moment, and the columns of each block by descending moment.
+/// Moments H, divided by the mean of their diagonal and factored as U D U^T, where U is upper
+/// triangular with ones on its diagonal and D is diagonal. Columns are in the order in which they
+/// are rounded: blocks of 32 by the descending mean of their diagonal elements, and the columns of
+/// each block by their descending diagonal elements.
 class Feedback {
  public:
   /// Factors the moments after adding `damping` times the mean of the diagonal to the diagonal, or
@@ -71,8 +72,8 @@ class Feedback {
   static bool can_encode(WeightKind kind);
 
   std::size_t columns() const { return order_.size(); }
-  /// Encodes rows of `columns()` weights to weight_bytes(kind, rows, columns()) bytes. The weights
-  /// must meet the requirements of pack_panels().
+  /// Encodes rows of `columns()` weights to weight_bytes(kind, rows, columns()) bytes. Requires
+  /// can_encode(kind) (LLMC_CHECK). The weights must meet the requirements of pack_panels().
   void encode(WeightKind kind, std::span<const float> weights, std::span<std::byte> panels) const;
   /// Return U[i][j] and D[j] for columns in the order of rounding, and this order.
   float unit(std::size_t i, std::size_t j) const;

@@ -15,7 +15,7 @@ struct BlockSearch {
   // Inputs. Matrices are [column][row]; columns after the last have weight and unit 0.
   alignas(64) Numbers<kLanes> scale{}, min{};         // q4: S and M of each row; M may be negative
   alignas(64) Numbers<kFitWidth * kLanes> given{};    // the weights
-  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // the weights plus errors of earlier blocks
+  alignas(64) Numbers<kFitWidth * kLanes> wanted{};   // given + shift + errors of earlier blocks
   alignas(64) Numbers<kFitWidth * kFitWidth> unit{};  // U of the block's columns
   alignas(64) Numbers<kFitWidth> weight{};            // D
 
@@ -23,7 +23,8 @@ struct BlockSearch {
   alignas(64) Numbers<kLanes> s{}, m{};
   alignas(64) Numbers<kFitWidth * kLanes> code{}, error{};
 
-  /// Tries s and m of q4 for each row and keeps those with the least weighted error after feedback.
+  /// Tries several s and m of q4 for each row and keeps those with the least weighted error after
+  /// feedback.
   void run_q4();
   /// Does the same for codes `lowest`..`highest` with one f16 scale, which it stores in `s`. The
   /// scale is not negative if `lowest` is -`highest`.

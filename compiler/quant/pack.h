@@ -13,8 +13,8 @@
 /// pieces, and by several threads, with identical results.
 namespace llmc::quant {
 
-/// Return the maximum magnitude that the format can represent; infinity if pack_panels() and
-/// pack_table_rows() have no limit for it.
+/// Return the maximum magnitude that pack_panels() and pack_table_rows() accept; infinity if they
+/// accept all finite values or do not pack the format.
 float largest_weight(WeightKind kind);
 float largest_value(TableKind kind);
 
@@ -37,8 +37,8 @@ void split_panels(std::span<const std::byte> panels, std::size_t columns, std::s
 void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size_t columns,
                    std::span<float> values);
 
-/// Packs rows of a table; `out` must have table_bytes(kind, rows, columns) bytes. Fails like
-/// pack_panels().
+/// Packs rows of a table; `out` must have table_bytes(kind, rows, columns) bytes. `kind` must not
+/// be kCoded (LLMC_CHECK), which coded.h packs. Fails like pack_panels().
 Status pack_table_rows(TableKind kind, std::span<const float> values, std::size_t columns,
                        std::uint64_t first_row, std::span<std::byte> out);
 void unpack_table_rows(TableKind kind, std::span<const std::byte> rows, std::size_t columns,

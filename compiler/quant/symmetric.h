@@ -21,10 +21,10 @@ constexpr float largest_symmetric_weight(CodedFormat format) {
 }
 
 /// Encodes a row of any length. The format is symmetric; the weights must be finite, with
-/// magnitudes of at most largest_symmetric_weight(). Tries several scales d near (weight of maximum
-/// magnitude) / (lowest code), improves each by least squares, and chooses the one with the least
-/// squared error. Uses correctly rounded operations in a fixed order, so the result is the same on
-/// every host. Reuses `out`'s memory.
+/// magnitudes of at most largest_symmetric_weight(). Tries several scales d that give the weight of
+/// maximum magnitude the lowest code, a value near it, or the highest code. Improves each by least
+/// squares, and chooses the one with the smallest squared error. Uses correctly rounded operations
+/// in a fixed order, so the result is the same on every host. Reuses `out`'s memory.
 void encode_symmetric_row(CodedFormat format, std::span<const float> weights, ScaledRow& out);
 
 }  // namespace llmc::quant
