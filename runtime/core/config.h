@@ -12,8 +12,9 @@ namespace llmc::core {
 llmc_status read_config(const llmc_config* given, llmc_config* config);
 
 /// Returns whether the calling thread has the floating-point mode that exact results require: round
-/// to nearest even; subnormals are neither flushed nor treated as zero. Programs linked with
-/// -ffast-math and audio code often change this mode. Reads the processor's control register.
+/// to nearest even; subnormals are neither flushed nor treated as zero; on AArch64 also no default
+/// NaN, alternate handling or alternative half-precision format. Programs linked with -ffast-math
+/// and audio code often change this mode. Reads the processor's control register.
 bool float_mode_is_default();
 
 /// Checks that the model descriptor has the version of this runtime (LLMC_ERROR_VERSION) and is

@@ -6,7 +6,7 @@ namespace llmc::core {
 
 /// Returns e^x for x <= 0 with a relative error below 1e-14. The result has the same bits on every
 /// target, because it uses only double additions and multiplications in a fixed order, without
-/// contraction. Returns 0 for NaN and for x < -708, where e^x is below the normal range.
+/// contraction. Returns 0 for NaN and for x < -708, where e^x is subnormal or close to it.
 ///
 /// Uses the reduction of Cody and Waite, x = n·ln 2 + r with |r| <= ln 2 / 2, then the Taylor
 /// series of e^r up to r^13/13!. The next term is below 1e-17.

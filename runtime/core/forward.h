@@ -2,8 +2,8 @@
 
 #include "session.h"
 
-/// Runs tokens and reads their results. The functions of llmc.h check pointers, prevent reentrant
-/// calls, and then call these functions.
+/// Runs tokens and chooses the tokens that follow them. The functions of the C interface check
+/// pointers, prevent reentrant calls, and then call these functions.
 namespace llmc::core {
 
 /// Returns whether the application cancels the call: calls its cancel callback, if any.
@@ -15,8 +15,8 @@ inline bool is_cancelled(const llmc_session& session) {
 /// both.
 struct Input {
   const int32_t* tokens;
-  const float* embeddings;  // [n][model->embedding_width], finite; NULL: the model looks up
-                            // `tokens`
+  const float* embeddings;  // [n][model->embedding_width], finite (in a shard: not checked);
+                            // NULL: the model looks up `tokens`
   /// [n][model->position_axes] positions of the embeddings, relative to the position of the next
   /// token; NULL: consecutive positions, as for text.
   const int32_t* positions = nullptr;
@@ -60,18 +60,21 @@ llmc_segment segment_at(const llmc_session& session, const Sequence& sequence, u
 /// position axes.
 void note_shifts(const llmc_session& session, const CachedTokens& cached, const Input& input,
                  size_t ran, llmc_segment& segment);
-/// Stores the ids of `count` tokens in the cache and returns their segment. `total`: number of
-/// tokens from the first of these to the last one of the call.
+/// Stores the ids of `count` tokens in the cache, and `mu` as mirostat's state after each of them.
+/// Returns their segment. `total`: number of tokens from the first of these to the last one of the
+/// call.
 llmc_segment segment_of(const llmc_session& session, const Sequence& sequence, uint32_t row,
                         const int32_t* tokens, uint32_t count, size_t total, float mu);
-/// Runs one forward pass over `count` reserved tokens, which the session's first `segments`
-/// segments describe. Embeddings have the id kNoToken, except in a shard.
+/// Runs one forward pass over `count` tokens, which are reserved or are run again, and which the
+/// session's first `segments` segments describe. Embeddings have the id kNoToken, except in a
+/// shard.
 void forward(llmc_session& session, const Input& input, uint32_t count, uint32_t segments);
 /// Increases the sequence's position by tokens that have been run. Its recurrent states then
 /// contain these tokens.
 void commit(const llmc_session& session, Sequence& sequence, uint32_t count);
 
-/// Returns true for a decoder. For an encoder-decoder, returns whether the sequence has a source.
+/// Returns true for a decoder. For an encoder-decoder, returns whether the sequence has an encoded
+/// source.
 bool has_source(const llmc_session& session, const Sequence& sequence);
 /// Logs that the pool is full and returns LLMC_ERROR_POOL_FULL.
 llmc_status pool_full(const llmc_session& session);
@@ -96,7 +99,7 @@ llmc_status append_each(llmc_session& session, const uint32_t* sequences, uint32
                         const Input& input);
 
 /// Chooses a token for each of `n` different sequences, and appends it to the sequence and to its
-/// guide, in one forward pass.
+/// guide, if any, in one forward pass.
 llmc_status step_each(llmc_session& session, const uint32_t* sequences, uint32_t n,
                       int32_t* tokens);
 

@@ -12,8 +12,9 @@ struct GrammarFrame {
 };
 inline constexpr uint32_t kNoFrame = UINT32_MAX;
 
-/// Maximum number of frames in the stacks of all paths together. Few are needed in practice,
-/// because stacks share their common frames.
+/// Maximum number of frames in the stacks of all paths together, including the frames that paths
+/// push while a token is being read. Few are needed in practice, because stacks share their common
+/// frames.
 inline constexpr uint32_t kMaxGrammarFrames = 1024;
 
 /// Reads a text token by token and computes which tokens can come next. Keeps a set of stacks, one
@@ -65,8 +66,8 @@ class GrammarMatcher {
 
 }  // namespace llmc::core
 
-/// A grammar, stored in memory that the application provides. Its state belongs to one session, or
-/// to the caller of llmc_grammar_accept.
+/// A grammar, stored in memory that the application provides. Its state is that of the text that it
+/// read last: the text of a sequence, or of the caller of llmc_grammar_accept.
 struct llmc_grammar {
   llmc::core::GrammarTables tables;
   uint32_t words;  // size of the masks in 32-bit words, for the session that last used it

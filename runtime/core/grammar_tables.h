@@ -45,9 +45,9 @@ struct GrammarTables {
   bool accepts(uint32_t state) const { return states[state].mask_accept % 2 != 0; }
 };
 
-/// Sets *tables to the parts of `data`, which must stay valid. Checks every number in them, so that
-/// later accesses stay in bounds. Fails with LLMC_ERROR_GRAMMAR_TABLES if the hash or a number is
-/// wrong, or if the data is not aligned to 8 bytes.
+/// Sets *tables to the parts of `data`, which must stay valid. Checks every index and size in them,
+/// so that later accesses stay in bounds. Fails with LLMC_ERROR_GRAMMAR_TABLES if the version, the
+/// hash, an index or a size is wrong, or if the data is not aligned to 8 bytes.
 llmc_status read_grammar(const void* data, size_t bytes, GrammarTables* tables);
 
 }  // namespace llmc::core

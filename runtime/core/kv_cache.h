@@ -41,12 +41,13 @@ class KvCache {
   bool has_embeddings(const CachedTokens& s, uint32_t first, uint32_t end) const;
 
   /// Reserves blocks that no other sequence uses for `tokens` (<= room) more tokens. Returns false
-  /// without any change if the pool has too few blocks. The reservation must be committed or
-  /// abandoned before any other use of the sequence.
+  /// without any change if the pool has too few blocks. The reservation must be ended by finish()
+  /// or abandon() before any other use of the sequence.
   bool reserve(CachedTokens& s, uint32_t tokens);
   /// Stores the ids of the next `count` reserved tokens, and mirostat's state after each of them.
   void note(const CachedTokens& s, const int32_t* tokens, uint32_t count, float mu = 0.0f) const;
-  /// Replaces the id of the embedding at `position`, which note() has stored, by that of its shift.
+  /// Replaces the id kNoToken of the embedding at `position`, which note() has stored, by
+  /// embedding_id(shift).
   void note_shift(const CachedTokens& s, uint32_t position, int32_t shift) const;
   /// Returns mirostat's state (sampler.h) after the token at `position`, which must exist.
   float& mu(const CachedTokens& s, uint32_t position) const;

@@ -65,8 +65,8 @@ void apply_temperature(Candidates& candidates, const SamplerContext& context);
 struct TokenFilter {
   /// Writes all words of `mask`, u32[vocab / 32, rounded up]: bit i % 32 of word i / 32 is set if
   /// token i may come next. Bits past the vocabulary are ignored. NULL: all tokens may come next.
-  /// Called whenever a token is chosen or its candidates are read, possibly several times at one
-  /// position.
+  /// Called whenever a token is chosen or the candidates of the sampler are read, possibly several
+  /// times at one position.
   void (*allow)(void* state, uint32_t* mask) = nullptr;
   void* state = nullptr;
 };
@@ -96,8 +96,8 @@ struct SamplerInput {
   const float* guide = nullptr;
   uint32_t guide_best = 0;
   float guidance = 1.0f;
-  /// Mirostat's state; +0 is the initial state, and after a token the state is never +0, but may be
-  /// -0.
+  /// Mirostat's state; +0 is the initial state. After a token that mirostat chose, the state is
+  /// never +0, but may be -0.
   float mu = 0.0f;
 };
 

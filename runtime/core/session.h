@@ -54,10 +54,11 @@ struct SamplingConstraints {
   Guidance guidance;
 };
 
-/// Adapts drafts of llmc_step_lookup to the text.
+/// State that adapts the length and frequency of llmc_step_lookup's drafts to the text.
 struct LookupState {
   uint32_t limit;    // maximum number of tokens of the next draft
-  uint32_t backoff;  // steps without a draft after the last rejected draft; 0: a token was accepted
+  uint32_t backoff;  // steps without a draft after the last draft, of which no token was accepted;
+                     // 0: some were accepted, or no draft was rejected yet
   uint32_t wait;     // how many of these steps are left
 };
 
@@ -76,8 +77,8 @@ struct Sequence {
   /// Value for `drawn` during a step, so that a step that fails leaves `drawn` unchanged.
   DrawnToken stepped;
   LookupState lookup;
-  int32_t best;  // the next token, if choose_best() chose it and no logits were read since; else
-                 // kNoToken
+  int32_t best;  // the next token, if choose_best() chose it, it paid off, and no logits were read
+                 // since; else kNoToken
   bool alive;
   bool has_row;   // whether the logits after the last token can be computed
   bool in_batch;  // whether it takes part in the current call

@@ -25,10 +25,10 @@ struct DryBreakers {
 /// Returns llama.cpp's default breakers: "\n", ":", "\"" and "*".
 std::vector<std::string> default_dry_breakers();
 
-/// Returns all token sequences that spell one of the strings. A token that contains a string is a
-/// breaker by itself. A token that ends with a prefix of a string is a breaker if the tokens of the
-/// remaining string follow (at most 20 of them). Ignores empty strings, and ids that are not below
-/// `limit`.
+/// Returns token sequences that spell one of the strings. A token that contains a string is a
+/// breaker by itself. A token that ends with a prefix of a string is a breaker if the tokens follow
+/// as which the tokenizer encodes the remaining string (at most 20 of them). Ignores empty strings,
+/// and ids that are not below `limit`.
 DryBreakers dry_breakers(const Tokenizer& tokenizer, const std::vector<std::string>& strings,
                          std::size_t limit);
 

@@ -9,7 +9,7 @@
 
 namespace llmc::hosted {
 
-/// Calls `body` and returns its status. Converts exceptions to a status.
+/// Calls `body` and returns its status. Converts exceptions to LLMC_ERROR_MEMORY.
 template <class Body>
 llmc_status guarded(Body&& body) noexcept {
   try {

@@ -81,8 +81,8 @@ class Tokenizer {
     kKept,
     kOneDropped,        // in the first token with text: the space of a U+2581 that begins its name
     kAllDropped,        // the same in each token, up to the first one that has other text
-    kOneSpaceDropped,   // one space of any origin
-    kFirstTokenDropped  // all spaces that represent a U+2581 in the first token
+    kOneSpaceDropped,   // one space of any origin at the start of the first token with text
+    kFirstTokenDropped  // all spaces that represent a U+2581 in the first token with text
   };
   virtual LeadingSpaces leading_spaces() const = 0;
 

@@ -23,13 +23,13 @@ struct ModelFacts {
   uint32_t embedded_weights;  // 1: kStart needs no weights file
   uint32_t grammar_bytes;     // size of the tables of the compiled-in grammar; 0: there is none
   uint32_t prompt_tokens;     // number of tokens of the compiled-in prompt
-  uint32_t source_min = 0, source_max = 0;  // limits of its tokens or frames; 0: no encoder
+  uint32_t source_min = 0, source_max = 0;  // limits of a source's tokens or frames; 0: no encoder
   uint32_t source_width = 0;                // features of a frame; 0: token ids
   uint32_t source_vocab = 0;                // vocabulary of the encoder; 0: features
   uint32_t sources = 0;                     // number of sources; 1: all sequences share one
   uint32_t embedding_width = 0;             // 0: the model takes no embeddings
   uint32_t position_axes = 0;               // number of positions of an embedding; 0: as text
-  uint32_t image_rows = 0;                  // maximum rows of kEncodeImage; 0: no image encoder
+  uint32_t image_rows = 0;                  // maximum rows of kEncodeImage; 0: no media encoder
   uint32_t shard = 0, shards = 0;           // as in llmc_model
   uint32_t single_steps = 0;                // 1: steps ignore drafts (speculation.h)
   uint64_t program_hash = 0;                // hash of the whole program, the same in all shards
@@ -82,8 +82,9 @@ enum class Request : uint32_t {
   /// argument: number of rows; float[rows * embedding_width], then nothing or int32_t[rows *
   /// position_axes].
   kAppendEmbeddings = 31,
-  /// Data: uint64_t[], the offset of each input in the data, a multiple of 64, then the inputs.
-  /// Open dims have their maximum sizes. The reply contains the rows.
+  /// Also for sounds. Data: uint64_t[], the offset of each input in the data, a multiple of 64,
+  /// then
+  /// the inputs. Open dims have their maximum sizes. The reply contains the rows.
   kEncodeImage = 32,
   kStepLookup = 33,  // argument: maximum tokens; int32_t stop_ids[]; reply: int32_t tokens[]
 };

@@ -20,7 +20,8 @@ bool write_all(const void* data, uint64_t bytes);
 void* allocate(uint64_t bytes);
 void release(void* memory, uint64_t bytes);
 
-/// Maps a file read-only. Returns nullptr if it cannot be opened or is empty.
+/// Maps a file read-only and sets *bytes to its size. Returns nullptr if it cannot be opened or
+/// mapped, or is empty.
 const void* map_file(const char* path, uint64_t* bytes);
 
 /// Runs entry(argument) on a new thread, which ends when `entry` returns. Returns false if the

@@ -38,8 +38,9 @@ struct Answer {
 
 /// A list of messages, and the sequence that caches their tokens. For each answer, the text of all
 /// messages is rendered again and its tokens are compared with the cached ones. The sequence is
-/// rewound to the first difference, and the tokens after it are run. The tokens are therefore
-/// always those of the complete text, even if the template changes earlier turns.
+/// rewound to the first difference, and the tokens after it are run. The tokens therefore always
+/// spell the complete text, even if the template changes earlier turns. As long as the text begins
+/// with that of the last answer, the generated tokens are used instead of encoding it again.
 class Conversation {
  public:
   /// Requires exclusive use of the sequence. The sequence and the format must outlive this object.
@@ -74,7 +75,8 @@ class Conversation {
   /// answer runs the tokens. On failure nothing has changed.
   std::string save(const std::string& cache_name = {}, std::string_view cache = {}) const;
   std::optional<Failure> load(std::string_view json, const std::string& name);
-  /// Returns the cache of the tokens that were run so far. Fails if the sequence cannot save it.
+  /// Returns the cache of the tokens that were run so far. Fails if the sequence cannot save it,
+  /// and with LLMC_ERROR_STATE if it begins with tokens that are not part of the conversation.
   Outcome<std::string> save_cache();
   /// Returns the `cache_name` that was passed to save(); empty if there was none, or if the text is
   /// not a saved conversation.

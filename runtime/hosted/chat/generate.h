@@ -70,7 +70,8 @@ struct Generated {
   std::vector<std::int32_t> ids;  // ids of the text; the first `run` of them are in the cache
   std::size_t run = 0;
   std::int32_t stop_token = -1;  // the token that ended the text; only with kStopToken
-  /// Whether `text` is exactly the text of `ids`: no stop text or incomplete character was removed.
+  /// Whether `text` is exactly the text of `ids`: no stop text was removed, and no incomplete
+  /// character was replaced.
   bool exact = true;
 };
 

@@ -8,7 +8,7 @@
 
 /// The part of OpenCL 1.2 that the device `opencl` uses. The system's OpenCL loader
 /// (libOpenCL.so.1) is loaded at run time, so that programs need it only when they create the
-/// device. Names and values are those of the specification.
+/// device. The values, and the names of the functions, are those of the specification.
 namespace llmc::hosted::opencl {
 
 using Handle = void*;  // a handle of any OpenCL object

@@ -8,8 +8,9 @@
 
 namespace llmc::hosted::opencl {
 
-/// Cache of programs that a driver has compiled, in a file. A file that is absent, damaged or of
-/// another version counts as empty. If the file cannot be written, the programs are not cached.
+/// Cache of programs that a driver has compiled, in a file. A file that is absent, damaged, larger
+/// than 64 MiB or of another version counts as empty. If the file cannot be written, the programs
+/// are not cached.
 ///
 ///     "llmc kernels 1\n", u64 checksum of the rest, then for each program
 ///     u64 key, u64 size, size bytes
@@ -25,8 +26,9 @@ class ProgramCache {
   void add(std::uint64_t key, std::string program);
   /// Drops all programs. Returns whether find() has returned a program that came from the file.
   bool forget();
-  /// Writes the programs that were found or added, if any was added since the last call. Replaces
-  /// the whole file atomically.
+  /// Writes the programs that were found or added, if any was added since the last call. Writes a
+  /// temporary file, which then replaces the old one by a rename. If two processes do this at the
+  /// same time, the file may be damaged.
   void save() noexcept;
   bool enabled() const { return !path_.empty(); }
 

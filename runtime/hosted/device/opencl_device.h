@@ -39,7 +39,8 @@ struct OpenClOptions {
 /// and the device exchange.
 class OpenClDevice {
  public:
-  /// Fails with LLMC_ERROR_DEVICE if the system has no suitable device.
+  /// Fails with LLMC_ERROR_DEVICE if the system has no suitable device, and with LLMC_ERROR_MEMORY
+  /// if it cannot create a thread.
   static Outcome<std::unique_ptr<OpenClDevice>> create(const OpenClOptions& options);
   ~OpenClDevice();
   OpenClDevice(const OpenClDevice&) = delete;
@@ -60,7 +61,8 @@ class OpenClDevice {
 
  private:
   using Handle = opencl::Handle;
-  /// Sizes of the tile that a group computes in a product (opencl_formats.h).
+  /// Sizes of groups, in work items, and of the tiles that they compute in a product
+  /// (opencl_formats.h).
   static constexpr std::uint32_t kGroupX = 16, kMinGroupY = 2, kTileRows = 64, kTokensOfY = 4,
                                  kMatrixGroupY = 8;
   /// Values of FORMAT, BITS, BLOCK, SCALE_BYTES and ZERO (opencl_formats.h).

@@ -32,12 +32,12 @@ struct FoundDevice {
   std::size_t max_group = 1;         // maximum number of work items per group
   ByteProducts byte_products = ByteProducts::kPlain;
   MatrixProducts matrix_products = MatrixProducts::kNone;
-  /// Why the device cannot compute the results that docs/numerics.md defines, which need correctly
-  /// rounded floats and subnormals; empty if it can.
+  /// Why the device cannot be used: it is not available, lacks a feature, or does not declare the
+  /// correctly rounded floats and subnormals that docs/numerics.md needs. Empty if it can be used.
   std::string obstacle;
 };
 
-/// Returns all devices of all platforms.
+/// Returns all devices of all platforms, at most 64 of each.
 std::vector<FoundDevice> list_devices(const Api& api);
 /// Finds a usable device whose name contains `part`, which may be empty: the first GPU or
 /// accelerator, else the first CPU. Fails with LLMC_ERROR_DEVICE.

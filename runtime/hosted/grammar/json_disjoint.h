@@ -27,7 +27,7 @@ class Disjointness {
   static constexpr std::uint64_t kMaxWork = 20'000'000;  // corresponds to a few seconds
 
  private:
-  /// Properties of a schema.
+  /// What are_disjoint() needs to know about a schema.
   struct Facts {
     std::array<bool, 6> types{};  // possible types: object, array, string, boolean, null, number
     /// Sorted keys of the values of enum or const.

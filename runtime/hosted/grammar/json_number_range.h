@@ -49,7 +49,8 @@ struct NumberRange {
 NumberRange integers_between(const NumberBounds& bounds);
 /// Returns the decimal numbers within the bounds, without exponent. They have at most 15 digits
 /// before the point. If the bounds have up to D digits before the point, fractions have up to 15 -
-/// D digits, so that different decimals are different doubles.
+/// D digits, so that different decimals with at most D digits before the point, which include those
+/// near the bounds, are different doubles.
 NumberRange decimals_between(const NumberBounds& bounds);
 /// Returns the integers first .. last, each padded with zeros to `width` digits.
 Expr fixed_width_between(std::uint64_t first, std::uint64_t last, std::uint32_t width);

@@ -39,7 +39,7 @@ class SchemaBuilder {
   static Failure with_path(const std::string& path, Failure failure);
   static Failure invalid(const std::string& path, const std::string& message);
   static Failure unsupported(const std::string& path, const std::string& what);
-  /// Throws if `node` has a keyword that is not in `known` and restricts documents.
+  /// Throws if `node` has a keyword that is neither in `known` nor an annotation.
   static void require_known(const Json& node, const std::string& path,
                             const std::set<std::string_view>& known, std::string_view sibling = {});
   /// Returns whether the keyword restricts no document.
@@ -70,7 +70,7 @@ class SchemaBuilder {
   static Expr number(const Json& node, const std::string& path, bool whole);
 
   // json_schema_containers.cpp
-  /// Returns the range that two keywords define. Throws if it is empty.
+  /// Returns the range that two keywords define. Throws if it is empty, invalid or too large.
   static CountRange counts_of(const Json& node, const char* min_key, const char* max_key,
                               const std::string& path);
   Expr array(const Json& node, const std::string& path, std::uint32_t depth);

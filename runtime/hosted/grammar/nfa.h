@@ -10,8 +10,8 @@ namespace llmc::hosted::grammar {
 /// Properties of the rules of a grammar, by rule.
 struct RuleFacts {
   std::vector<bool> nullable;  // whether the rule matches the empty text
-  /// Whether the rule has its own automaton, like every recursive rule; the other rules are copied
-  /// to each place of use.
+  /// Whether the rule has its own automaton, like the root and every recursive rule; the other
+  /// rules are copied to each place of use.
   std::vector<bool> called;
 };
 

@@ -28,8 +28,8 @@ struct TableLimits {
 };
 
 /// Builds the tables of a grammar for a vocabulary. Fails with LLMC_ERROR_FORMAT where
-/// build_pushdown() throws, if the tables exceed a limit, if a token can be read in too many ways,
-/// or if no token begins a text of the grammar.
+/// build_pushdown() or frames_below() throws, if the tables exceed a limit, if a token can be read
+/// in too many ways, or if no token begins a text of the grammar.
 Outcome<Tables> build_tables(const Grammar& grammar, const Vocabulary& vocabulary,
                              const TableLimits& limits = {});
 

@@ -17,7 +17,7 @@ struct Vocabulary {
 std::uint64_t vocabulary_hash(const Vocabulary& vocabulary);
 
 /// The bytes of the tokens in the format of the tables: offsets[tokens + 1], and the text, padded
-/// with zeros to a multiple of 4 bytes.
+/// with zeros to a multiple of 4 bytes. Tokens of more than 65535 bytes are empty.
 struct TokenText {
   std::vector<std::uint32_t> offsets;
   std::string text;

@@ -10,7 +10,8 @@
 
 namespace llmc::hosted::jinja {
 
-/// Renders a template's tree once. Throws TemplateError with the line of the innermost expression.
+/// Renders a template's tree once. Throws TemplateError with the line of the innermost expression
+/// that contains the error; errors outside expressions may have no line.
 class Evaluator {
  public:
   /// `globals`: the variables of the template. `now`: seconds since 1970, for strftime_now.

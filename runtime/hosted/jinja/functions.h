@@ -54,13 +54,14 @@ Value call_method(const Value& object, Arguments arguments, Budget& budget);
 Value call_builtin(Arguments arguments, std::int64_t now, Budget& budget);
 
 /// Returns the method object.NAME; nullopt if there is none. Methods that change a list or dict are
-/// not available.
+/// not available: for those of dicts, returns an undefined value; for those of lists, nullopt.
 std::optional<Value> method_of(const Value& object, const std::string& name);
 /// Returns object.NAME: a method or, if there is none, an attribute or a dict's item; undefined if
-/// there is none. Throws TemplateError if the object is undefined.
+/// there is none. Throws TemplateError if the object is undefined, a macro or a function, and for
+/// unsupported attributes of a loop.
 Value attribute_of(const Value& object, const std::string& name, Budget& budget);
-/// Returns object[index]. If `index` is a string, returns a dict's item; if there is none,
-/// object.NAME.
+/// Returns object[index]; undefined if there is none. If `index` is a string, returns a dict's
+/// item; if there is none, object.NAME. Throws TemplateError if the object is undefined.
 Value item_of(const Value& object, const Value& index, Budget& budget);
 /// Returns object[from:to:step] as in Python. A missing bound is undefined or none.
 Value slice_of(const Value& object, const Value& from, const Value& to, const Value& step,

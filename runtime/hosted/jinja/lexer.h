@@ -6,9 +6,9 @@
 #include <vector>
 
 /// Converts templates to tokens. Handles whitespace around tags like Hugging Face's environment for
-/// chat templates: trim_blocks (removes the newline after a block), lstrip_blocks (removes blanks
-/// between the start of a line and a block), and `-` and `+` in tags. Removes the last newline of
-/// the template.
+/// chat templates: trim_blocks (removes the newline after a block or comment), lstrip_blocks
+/// (removes blanks between the start of a line and a block or comment), and `-` and `+` in tags.
+/// Converts every line end to \n and removes one at the end of the template.
 namespace llmc::hosted::jinja {
 
 struct Token {

@@ -12,7 +12,8 @@ namespace llmc::hosted::jinja {
 /// Parses a template. Throws TemplateError with the line for syntax errors, unsupported tags and
 /// too deep nesting. Also checks the names of filters, tests, methods and functions, and the
 /// arguments of filters and tests, so that invalid templates are rejected before rendering. A
-/// function may be unknown if the template tests it (`is defined`) before the call.
+/// called function may be unknown if the template assigns or tests its name anywhere (for example
+/// with `is defined`).
 Body parse_template(std::string_view source);
 
 /// Return whether there is a filter, a test, a method of any type, or a loop attribute with this

@@ -51,7 +51,7 @@ class TokenStream {
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
-  /// Parses an expression. `conditional`: it may contain `if`.
+  /// Parses an expression. `conditional`: it may be A if B else C.
   ExpressionPtr parse(bool conditional = true);
   /// Parses an expression, or several that are separated by commas, which are a tuple.
   ExpressionPtr parse_tuple(bool conditional = true);
@@ -60,7 +60,8 @@ class ExpressionParser {
   void assigned(const std::string& name) { assigned_.insert(name); }
   /// Records that parsing enters or leaves the body of a macro.
   void inside_macro(bool inside) { macros_ += inside ? 1 : -1; }
-  /// Throws TemplateError for names that are never defined. Call it after parsing.
+  /// Throws TemplateError for unknown functions, and for the special variables of macros, that
+  /// the template does not assign. Call it after parsing.
   void check_names() const;
 
  private:

@@ -32,7 +32,8 @@ std::optional<std::string> replace(std::string_view text, std::string_view from,
                                    std::string_view to, std::int64_t max_count, std::size_t limit);
 
 /// Returns int(text, base) or, if that is not possible, int(float(text)); nullopt if the text is
-/// not a number. Throws TemplateError if the number is too large, and for digits outside ASCII.
+/// not a finite number. Throws TemplateError if the number is too large, and for digits outside
+/// ASCII.
 std::optional<std::int64_t> whole_number(std::string_view text, std::int64_t base);
 
 /// Implement Python's methods for ASCII text. The caller must check that the text is ASCII.
@@ -40,7 +41,8 @@ std::string upper(std::string_view text);
 std::string lower(std::string_view text);
 std::string capitalize(std::string_view text);
 std::string title(std::string_view text);  // also makes letters after letters lower case
-/// Implements Jinja's filter `title` for ASCII text: words begin after blanks and -({[<.
+/// Implements Jinja's filter `title` for ASCII text: words begin after whitespace and after
+/// any of `-({[<`.
 std::string title_words(std::string_view text);
 
 }  // namespace llmc::hosted::jinja

@@ -12,8 +12,9 @@ namespace llmc::hosted::jinja {
 
 /// A template in the subset of Jinja that chat templates use, with the whitespace rules of Hugging
 /// Face's environment (trim_blocks, lstrip_blocks). docs/chat.md lists the supported features; a
-/// template with any other feature is rejected, and the message states its name and line. Templates
-/// come from models, so their nesting, computation and output are limited.
+/// template with any other feature is rejected when it is parsed or rendered, and the message
+/// states its name and, if known, line. Templates come from models, so their nesting, computation
+/// and output are limited.
 class Template {
  public:
   /// Parses a template. `name` is its name in messages. Fails with LLMC_ERROR_FORMAT if it is

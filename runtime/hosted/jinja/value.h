@@ -126,7 +126,8 @@ struct Loop {
   std::size_t index0 = 0;
 };
 
-/// Create a value. They throw TemplateError if an item is not data or is nested too deeply.
+/// Create a value. They throw TemplateError if an item is not data or is nested too deeply, or if
+/// the budget is exceeded.
 Value make_list(std::vector<Value> items, Budget& budget);
 Value make_tuple(std::vector<Value> items, Budget& budget);
 Value make_dict(std::vector<std::pair<std::string, Value>> items, Budget& budget);
@@ -135,7 +136,8 @@ Value make_text(std::string text, Budget& budget);
 /// Returns "a string", "an undefined value", … for messages.
 std::string describe(const Value& value);
 bool truthy(const Value& value);
-/// Implements Python's str().
+/// Implements Python's str(), but returns "" for an undefined value. Throws TemplateError for
+/// values that are not data.
 std::string to_text(const Value& value, Budget& budget);
 /// The arguments of Python's json.dumps.
 struct JsonStyle {
@@ -157,10 +159,11 @@ bool equal(const Value& a, const Value& b, Budget& budget);
 /// order.
 int compare(const Value& a, const Value& b, Budget& budget);
 /// Returns whether `container` contains `item`: a part of a text, an item of a list, or a key of a
-/// dict. An undefined container contains nothing. Throws TemplateError for other containers.
+/// dict. An undefined container contains nothing. Throws TemplateError for other containers, and
+/// for an item that is not a text if the container is one.
 bool contains(const Value& container, const Value& item, Budget& budget);
-/// Returns the items over which a for loop iterates; none for an undefined value. Throws
-/// TemplateError for other values that are not sequences.
+/// Returns the items over which a for loop iterates: those of a list, the keys of a dict, the
+/// characters of a text; none for an undefined value. Throws TemplateError for other values.
 std::shared_ptr<const List> items_of(const Value& value, Budget& budget);
 
 }  // namespace llmc::hosted::jinja

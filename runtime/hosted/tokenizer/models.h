@@ -75,7 +75,7 @@ class BpeModel {
     }
   };
   std::vector<Candidate> heap_;
-  // For each unused token, the two parts from which it was last merged.
+  // For each unused token, the two parts of the merge into it that was looked up last.
   std::unordered_map<std::uint32_t, std::pair<std::uint32_t, std::uint32_t>> halves_;
 };
 

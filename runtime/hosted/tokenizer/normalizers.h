@@ -11,15 +11,17 @@ namespace llmc::hosted {
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, which represents a space
 
 enum class Normalizer : std::uint32_t {
-  kForm,  // flags: a NormalForm
+  kForm,  // convert to the NormalForm in flags
   kLowercase,
   kReplace,  // replace every `first` with `second`
   /// Replace every run of white space (flags 1) or of two or more U+0020 (flags 2) with `second`.
   kReplaceSpaces,
-  kPrepend,          // insert `first` before a text that is not empty
-  kStrip,            // remove white space at the start (flags 1) and the end (2)
-  kDropMarks,        // flags: a CategorySet
-  kClean,            // BERT: remove control characters, replace white space with U+0020
+  kPrepend,    // insert `first` before a text that is not empty
+  kStrip,      // remove white space at the start (flags 1) and the end (2)
+  kDropMarks,  // remove the characters of the categories in flags (a CategorySet)
+  /// BERT: remove control, format and private-use characters, U+FFFD and bytes that are not UTF-8;
+  /// replace white space with U+0020.
+  kClean,
   kSpaceIdeographs,  // BERT: insert spaces around Chinese characters
   kCharsmap,         // `first`: sentencepiece's compiled rules, applied to grapheme clusters
   kSentencePiece,    // `first`: the rules, may be empty; flags: SentencePieceFlag

@@ -41,7 +41,7 @@ class RegexReader {
   std::uint32_t code_point();
   std::uint32_t escaped_code_point();
   std::uint32_t hexadecimal(std::size_t digits);
-  /// Reads \s, \d, \w, their complements, or \p{...}. Returns false for other text.
+  /// Reads \s, \d, \w, their complements, \p{...} or \P{...}. Returns false for other text.
   bool escaped_set(bool in_brackets, CharacterSet& out);
   CharacterSet property();
   /// Reads the rest of [...] after '['.

@@ -78,7 +78,7 @@ Outcome<std::unique_ptr<Tokenizer>> make_tokenizer(const TokenizerSpec& spec,
 
 // ---- Readers ----
 
-/// A sentencepiece vocabulary, from a .model or a tokenizer.txt.
+/// Types of the tokens in a sentencepiece vocabulary, with the numbers of sentencepiece.
 enum class PieceType : std::uint8_t {
   kNormal = 1,
   kUnknown = 2,
@@ -92,6 +92,7 @@ struct Piece {
   float score = 0.0f;
   PieceType type = PieceType::kNormal;
 };
+/// A sentencepiece vocabulary, from a .model or a tokenizer.txt.
 struct PieceVocabulary {
   std::vector<Piece> pieces;
   bool unigram = false;  // else BPE

@@ -14,8 +14,8 @@ struct WireField {
   std::string_view bytes;   // kBytes
 };
 
-/// Reads the fields of a message in order and checks every length. Groups, reserved field numbers
-/// and varints that are too long are errors.
+/// Reads the fields of a message in order and checks every length. Groups, field numbers out of
+/// range (0, or 2^29 and more) and varints that are too long are errors.
 class WireReader {
  public:
   explicit WireReader(std::string_view message) : rest_(message) {}

@@ -11,8 +11,8 @@
  *           | states [sequences][state_bytes]
  *           | KV pool [blocks][kv_block_bytes]
  *
- * Every part starts at a multiple of 64 bytes; scratch starts at a multiple of 4096 bytes if
- * in_flight is more than 1.
+ * The offset of every part is a multiple of 64 bytes; that of scratch is a multiple of 4096 bytes
+ * if in_flight is more than 1. Each last row is padded to a multiple of 64 bytes.
  * Valid C99 and C++ (constant expressions in C++).
  */
 #ifndef LLMC_ARENA_H
@@ -60,8 +60,8 @@ typedef struct llmc_arena_needs {
   uint32_t in_flight;
 } llmc_arena_needs;
 
-/* Offsets from the start of the arena and the total size, all in bytes. If a size does not fit 64
- * bits or kv_block is 0, total is UINT64_MAX and the offsets are undefined. */
+/* Offsets from the start of the arena and sizes, in bytes except for blocks_of_sequence. If a size
+ * does not fit 64 bits or kv_block is 0, total is UINT64_MAX and the offsets are undefined. */
 typedef struct llmc_arena_layout {
   uint64_t blocks_of_sequence; /* ctx / kv_block, rounded up */
   uint64_t last_row_bytes;     /* bytes between the last rows of two successive sequences */

@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 /* When a search ends before max_tokens. As long as fewer than `beams` texts have ended, it
- * continues. */
+ * continues, unless only stop tokens can follow. */
 enum {
   LLMC_BEAMS_LIKELY = 0, /* when no unfinished text, at its present length, has a better score than
                             the worst of the ended ones (early_stopping = False) */
@@ -69,18 +69,20 @@ llmc_status llmc_beams_init(void* memory, size_t bytes, llmc_session* session,
  * LLMC_ERROR_CANCELLED or LLMC_ERROR_POOL_FULL the call can be repeated. */
 llmc_status llmc_beams_step(llmc_beams* beams, int* done);
 
-/* Returns the number of texts that have ended; after the last step those are the results. */
+/* Returns the number of ended texts that are kept: the best ones, at most `beams`. After the last
+ * step those are the results. */
 uint32_t llmc_beams_count(const llmc_beams* beams);
 /* Returns the text with this rank: 0 is the text with the highest score. *tokens points to its *n
- * tokens, without the prompt and with its stop token, if any; valid as long as the search's memory.
- * *score receives the sum of the logarithms of its tokens' probabilities, divided by
- * n^length_penalty. Fails with LLMC_ERROR_POSITION if fewer texts have ended. `tokens`, `n` and
- * `score` may be NULL. */
+ * tokens, without the prompt and with its stop token, if any; valid until the next step or, after
+ * the last step, as long as the search's memory. *score receives the sum of the logarithms of its
+ * tokens' probabilities, divided by n^length_penalty. Fails with LLMC_ERROR_POSITION unless rank is
+ * below llmc_beams_count. `tokens`, `n` and `score` may be NULL. */
 llmc_status llmc_beams_result(const llmc_beams* beams, uint32_t rank, const int32_t** tokens,
                               size_t* n, float* score);
 
 /* Ends the search, even if it is not done: releases its sequences and rewinds the selected sequence
- * to the prompt. It then has no logits until a token is appended (llmc_rewind). */
+ * to the prompt. It then has no logits until a token is appended (llmc_rewind), except if the
+ * search appended no tokens. */
 llmc_status llmc_beams_end(llmc_beams* beams);
 
 #if defined(__GNUC__)

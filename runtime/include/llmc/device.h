@@ -1,14 +1,14 @@
 /*
  * Accelerators: a device computes regions of the forward pass of a prompt while the CPU computes
  * the rest. C99 or C++. A model that was compiled with --accelerate takes a device as
- * llmc_config.device; hosted.h has the device `reference`. docs/adding-a-device.md describes how to
- * write one.
+ * llmc_config.device; hosted.h has the devices `reference` and `opencl`. docs/adding-a-device.md
+ * describes how to write one.
  *
  * The forward pass of a chunk of tokens is a list of steps (llmc_model.steps). A step is either a
- * region, which a device can compute, or work of the CPU: attention, rotations and the cache.
- * Several chunks of a prompt are in flight at the same time: while the CPU computes a step of one
- * chunk, the device computes a region of the next one. The results have the same bits as those
- * without a device.
+ * region, which a device can compute, or work of the CPU, such as attention, rotations and the
+ * cache. Several chunks of a prompt are in flight at the same time: while the CPU computes a step
+ * of one chunk, the device computes a region of another one. The results have the same bits as
+ * those without a device.
  *
  * A model contains each region twice: as code, which a device with the CPU's instruction set can
  * run (llmc_model.run_step), and as data, from which any other device can be programmed
@@ -187,9 +187,9 @@ typedef struct llmc_device {
   const char* (*message)(void* user);
 } llmc_device;
 
-/* Returns LLMC_OK, or LLMC_ERROR_DEVICE if the session's device has failed or timed out: the tokens
- * of that call and all later ones are computed on the CPU, with the same bits. LLMC_ERROR_ARGUMENT:
- * session is NULL, or it has no device. */
+/* Returns LLMC_OK, or LLMC_ERROR_DEVICE if the session's device has failed, refused a job or timed
+ * out: the remaining tokens of that call and all later ones are computed on the CPU, with the same
+ * bits. LLMC_ERROR_ARGUMENT: session is NULL, or it has no device. */
 llmc_status llmc_device_status(const llmc_session* session);
 /* Returns the number of jobs that the session's device has accepted. */
 uint64_t llmc_device_jobs(const llmc_session* session);

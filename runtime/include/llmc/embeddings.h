@@ -29,10 +29,11 @@ size_t llmc_embedding_width(const llmc_session* session);
  * its embedding table (docs/inputs.md says where it enters). The table's row of a token gives the
  * same bits as the token. The rows are not kept after the call.
  *
- * The position of a row has the id -1: llmc_tokens returns it, penalties and DRY ignore it, and in
- * the text of a grammar sampling returns LLMC_ERROR_GRAMMAR. Forks, rewinds and saved states treat
- * rows as tokens; saved states with equal tokens and different rows differ in their cache. A row
- * cannot be run again, so these calls return LLMC_ERROR_EMBEDDINGS and change nothing:
+ * The position of a row has the id -1: llmc_tokens returns it, penalties ignore it, a repetition of
+ * DRY ends at it, and in the text of a grammar sampling returns LLMC_ERROR_GRAMMAR. Forks, rewinds
+ * and saved states treat rows as tokens; saved states with equal tokens and different rows differ
+ * in their cache. A row cannot be run again, so these calls return LLMC_ERROR_EMBEDDINGS and change
+ * nothing:
  *  - a slide, including an automatic one, with rows after the dropped tokens
  *  - of a model with recurrent states: a rewind, or a slide, that keeps rows
  * Tokens after rows in such a model are cancellable only before their first chunk.
@@ -61,22 +62,24 @@ uint32_t llmc_position_axes(const llmc_session* session);
 llmc_status llmc_append_embeddings_at(llmc_session* session, const float* rows,
                                       const int32_t* positions, size_t n, size_t* done);
 
-/* Models with an image encoder: computes the rows of images for llmc_append_embeddings. Sets *n
- * (`n` may be NULL) to their number. NAME_encode_image in NAME.h is this function with typed
- * parameters. `inputs`: [NAME_IMAGE_INPUTS] tensors, row-major without padding; `dims`: the sizes
- * of the open dims, in the order of NAME_IMAGE_DIM_…; NULL: their upper bounds. `rows` has room for
- * llmc_image_rows rows and overlaps no input.
+/* Models with a media encoder (images or sounds): computes the rows of images or sounds for
+ * llmc_append_embeddings. Sets *n (`n` may be NULL) to their number. NAME_encode_image in NAME.h
+ * (sounds: NAME_encode_audio) is this function with typed parameters. `inputs`:
+ * [NAME_IMAGE_INPUTS] tensors, row-major without padding; `dims`: the sizes of the open dims, in
+ * the order of NAME_IMAGE_DIM_…; NULL: their upper bounds. (Sounds: NAME_AUDIO_….) `rows` has room
+ * for llmc_image_rows rows and overlaps no input.
  *
  * Uses the session's memory and threads. Sequences do not change, but llmc_logits_at has no rows
  * until the next forward pass.
  *
- * LLMC_ERROR_EMBEDDINGS: the model has no image encoder. LLMC_ERROR_ARGUMENT: an input is NULL, a
+ * LLMC_ERROR_EMBEDDINGS: the model has no media encoder. LLMC_ERROR_ARGUMENT: an input is NULL, a
  * size is out of range, or an index that the encoder computes is outside its table; `rows` may have
  * changed. */
 llmc_status llmc_encode_image(llmc_session* session, const void* const* inputs, const int64_t* dims,
                               float* rows, size_t* n);
 
-/* Maximum number of rows of a call; 0: the model has no image encoder. */
+/* Maximum number of rows that a call of llmc_encode_image computes; 0: the model has no media
+ * encoder. */
 size_t llmc_image_rows(const llmc_session* session);
 
 #if defined(__GNUC__)

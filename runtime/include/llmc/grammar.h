@@ -66,9 +66,10 @@ typedef struct llmc_grammar_context {
   uint32_t mask;
 } llmc_grammar_context;
 
-/* The tokens that a state allows with any stack: those of bitmap `base - 1` (base 0: none),
- * inverted for each token in the list of flips. Whether a token in the list of dependents is
- * allowed depends on the stack. All other tokens are not allowed. */
+/* The tokens that a state allows with any stack (in a context: with any stack whose top frames are
+ * the context's): those of bitmap `base - 1` (base 0: none), inverted for each token in the list of
+ * flips. Whether a token in the list of dependents is allowed depends on the rest of the stack. All
+ * other tokens are not allowed. */
 typedef struct llmc_grammar_mask {
   uint32_t base;
   uint32_t first_flip;

@@ -52,9 +52,10 @@ typedef struct llmc_opencl_options {
 } llmc_opencl_options;
 /* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
  * The system's libOpenCL.so.1 is loaded. `options` may be NULL. Fails with LLMC_ERROR_DEVICE if
- * there is no such device, or if its floats are not correctly rounded, and writes the reason to
- * message[0 .. message_bytes), which may be NULL. A device belongs to the session that was
- * initialised with it last. */
+ * there is no such device, or if its floats are not correctly rounded, with LLMC_ERROR_VERSION if
+ * options->size is wrong, and with LLMC_ERROR_MEMORY if the system cannot create a thread. Writes
+ * the reason to message[0 .. message_bytes), which may be NULL. A device belongs to the session
+ * that was initialised with it last. */
 llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
                                       const struct llmc_device** device, char* message,
                                       size_t message_bytes);
@@ -156,8 +157,9 @@ llmc_status llmc_decoder_finish(llmc_decoder* decoder, const char** text, size_t
  * 1000 to 1000000; speech models usually expect 16000. *samples receives *n numbers, normally in
  * [-1, 1], but nothing is clipped; free them with llmc_sound_free. On failure `message` (may be
  * NULL) receives one sentence, truncated to message_bytes including the terminating zero.
- * LLMC_ERROR_FORMAT: not a WAV file, or one with another encoding. LLMC_ERROR_FILE: the file cannot
- * be read. LLMC_ERROR_ARGUMENT: a pointer is NULL or the rate is out of range. */
+ * LLMC_ERROR_FORMAT: not a WAV file, a damaged one, or one with another encoding.
+ * LLMC_ERROR_FILE: the file cannot be read. LLMC_ERROR_ARGUMENT: a pointer is NULL or the rate is
+ * out of range. */
 llmc_status llmc_sound_load(const char* path, uint32_t rate, float** samples, size_t* n,
                             char* message, size_t message_bytes);
 llmc_status llmc_sound_read(const void* wav, size_t bytes, uint32_t rate, float** samples,
@@ -176,8 +178,8 @@ llmc_status llmc_log_mel(const float* samples, size_t n, size_t mels, size_t fra
 
 typedef enum llmc_grammar_kind {
   LLMC_GRAMMAR_GBNF = 0,       /* a grammar in llama.cpp's GBNF format */
-  LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema; its texts are the documents that are valid for
-                                  it */
+  LLMC_GRAMMAR_JSON_SCHEMA = 1 /* a JSON schema; all texts are documents that are valid for it, in
+                                  the forms that docs/grammar.md describes */
 } llmc_grammar_kind;
 
 /* Optional settings. Zero the struct, set `size`, then the fields you need. */
@@ -241,10 +243,10 @@ llmc_status llmc_stop_texts_finish(llmc_stop_texts* stop_texts, const char** tex
 
 /* Sets the fields of `sampling` for which the model's files (generation_config.json, MNN's
  * llm_config.json) recommend values. Call llmc_sampling_defaults first, because the other fields
- * are unchanged. `path`: NAME.chat.json of the bundle. Fails with LLMC_ERROR_FILE if it does not
- * exist, which is usual for a model without recommended values, with LLMC_ERROR_FORMAT if it is
- * malformed, and with LLMC_ERROR_VERSION if another version of llmc wrote it. On failure `sampling`
- * is unchanged and `message` (may be NULL) receives the reason. */
+ * are unchanged. `path`: NAME.chat.json of the bundle. Fails with LLMC_ERROR_FILE if it cannot be
+ * read (a model without a chat format and recommended values has no such file), with
+ * LLMC_ERROR_FORMAT if it is malformed, and with LLMC_ERROR_VERSION if another version of llmc
+ * wrote it. On failure `sampling` is unchanged and `message` (may be NULL) receives the reason. */
 llmc_status llmc_sampling_load(const char* path, llmc_sampling* sampling, char* message,
                                size_t message_bytes);
 
@@ -316,14 +318,14 @@ typedef struct llmc_chat_result {
  * messages do not fit. LLMC_ERROR_FORMAT: the template rejects them (llmc_chat_message returns the
  * reason). LLMC_ERROR_VERSION: options->size is too small. LLMC_ERROR_ARGUMENT: a stop text is NULL
  * or not UTF-8. Errors of the session are returned as well. During the call, including its
- * callback, only llmc_chat_cancel may be called for this chat; functions that change it return
- * LLMC_ERROR_BUSY. */
+ * callback, only llmc_chat_cancel may be called for this chat; functions that change or save its
+ * messages return LLMC_ERROR_BUSY. */
 llmc_status llmc_chat_answer(llmc_chat* chat, const llmc_chat_options* options,
                              llmc_chat_result* result);
 /* Returns a sentence about the last error, or "". Valid until the next call with this chat. */
 const char* llmc_chat_message(const llmc_chat* chat);
-/* Returns the last answer, zero-terminated, or "" before the first one. Valid until the next call
- * with this chat. */
+/* Returns the answer of the last llmc_chat_answer, zero-terminated; "" before the first one, and
+ * after an error, llmc_chat_reset or llmc_chat_load. Valid until the next call with this chat. */
 const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes);
 
 /* Ends the answer in progress after the current token, or after the current chunk while messages
@@ -350,10 +352,10 @@ llmc_status llmc_chat_reset(llmc_chat* chat);
 llmc_status llmc_chat_save(llmc_chat* chat, const char** json, size_t* bytes, const void** cache,
                            size_t* cache_bytes);
 /* Replaces the messages with saved messages, without running the model. `cache`: the cache that was
- * saved with them, or NULL. LLMC_ERROR_STATE and LLMC_ERROR_STATE_MODEL: the cache is damaged or
- * belongs to other messages or to another model; the messages are loaded, and the next answer runs
- * their tokens. After any other error, such as LLMC_ERROR_FORMAT, nothing has changed.
- * llmc_chat_message returns the reason. */
+ * saved with them, or NULL. After LLMC_ERROR_ARGUMENT, LLMC_ERROR_BUSY and LLMC_ERROR_FORMAT
+ * nothing has changed. LLMC_ERROR_STATE: the cache is damaged or belongs to other messages. After
+ * this and the errors of llmc_state_load, such as LLMC_ERROR_STATE_MODEL, the messages are loaded,
+ * and the next answer runs their tokens. llmc_chat_message returns the reason. */
 llmc_status llmc_chat_load(llmc_chat* chat, const char* json, size_t bytes, const void* cache,
                            size_t cache_bytes);
 

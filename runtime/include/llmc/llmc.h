@@ -68,7 +68,7 @@ typedef enum llmc_status {
   LLMC_ERROR_BUFFER = 35,         /* the caller's buffer is too small */
   /* Returned only by the hosted library (hosted.h). */
   LLMC_ERROR_FILE = 32,   /* a file cannot be opened, read or mapped */
-  LLMC_ERROR_FORMAT = 33, /* the content of a file is invalid */
+  LLMC_ERROR_FORMAT = 33, /* the content of a file or of a given text is invalid */
   LLMC_ERROR_MEMORY = 34  /* out of memory or threads */
 } llmc_status;
 
@@ -103,8 +103,8 @@ typedef struct llmc_sampling {
   float temperature; /* <= 0: greedy with any order of stages: the most likely remaining token,
                         the lowest id if several are equally likely */
   int32_t top_k;     /* keep the k most likely tokens; <= 0: all */
-  float top_p;       /* keep the smallest set of most likely tokens with total probability p; off
-                        unless 0 < p < 1 */
+  float top_p;       /* keep the smallest set of most likely tokens with a total probability of at
+                        least p; off unless 0 < p < 1 */
   float min_p;     /* keep tokens that are at least min_p times as likely as the most likely token;
                       <= 0: all */
   float tfs_z;     /* tail-free sampling: remove the tail, where the curvature of the
@@ -172,7 +172,7 @@ typedef struct llmc_config {
   uint32_t keep_first;        /* LLMC_FULL_SLIDE: number of leading tokens that are never dropped */
   uint32_t slide_tokens;      /* minimum number of tokens dropped after them; 0: half of the rest */
   uint32_t begin;             /* LLMC_BEGIN_… */
-  uint32_t device_timeout_ms; /* time limit of a device's job, then the CPU computes it; 0: none */
+  uint32_t device_timeout_ms; /* limit of a wait for the device; then the CPU computes; 0: none */
   const struct llmc_device* device; /* accelerator for prompts (device.h); must stay valid */
 } llmc_config;
 
@@ -192,7 +192,7 @@ llmc_status llmc_session_init(const llmc_model* model, void* arena, size_t bytes
  * encoder of ids, or of features; also returned by calls that need a source. LLMC_ERROR_POOL_FULL:
  * other sequences use all sources. LLMC_ERROR_CONTEXT_FULL: more than the limit. LLMC_ERROR_TOKEN:
  * an id is too large. LLMC_ERROR_ARGUMENT: less than the minimum, or an index that the encoder
- * computes is outside its table; only then the previous source and the tokens are lost. */
+ * computes is outside its table; only in the latter case the old source and tokens are lost. */
 llmc_status llmc_encode(llmc_session* session, const int32_t* ids, size_t n);
 llmc_status llmc_encode_features(llmc_session* session, const float* features, size_t n);
 size_t llmc_source_size(const llmc_session* session);    /* encoded rows; 0: none */
@@ -201,9 +201,9 @@ size_t llmc_source_limit(const llmc_session* session);   /* of n; 0: no encoder 
 size_t llmc_source_width(const llmc_session* session);   /* features of a frame; 0: ids */
 
 /* Appends `n` tokens, after which there are logits. `done` (may be NULL) receives the number of
- * these tokens that are in the cache. It grows after each chunk, so that a cancel callback can show
- * progress; at the end it is n, or 0 on an error: a failed or cancelled prompt is rolled back
- * completely. Splitting a prompt into several calls gives the same bits. n = 0 changes nothing. */
+ * these tokens in the cache. It grows after each chunk, so that a cancel callback can show how far
+ * it is; at the end it is n, or 0 on an error: a failed prompt is rolled back. Split prompts give
+ * the same bits, unless positions are scaled by a call's length (LongRoPE). n = 0: no effect. */
 llmc_status llmc_prefill(llmc_session* session, const int32_t* tokens, size_t n, size_t* done);
 
 /* Chooses the next token from the logits and appends it. */
@@ -242,17 +242,17 @@ typedef struct llmc_logit_bias {
 } llmc_logit_bias;
 /* Sets the biases that are added to the logits before all stages. Those of the same token are added
  * up. The array is not copied: biases[n] must stay valid until replaced. n = 0: none. Fails with
- * LLMC_ERROR_SAMPLING for NaN or +infinity. */
+ * LLMC_ERROR_SAMPLING for NaN or +infinity, LLMC_ERROR_TOKEN for an id outside the vocabulary. */
 llmc_status llmc_set_logit_bias(llmc_session* session, const llmc_logit_bias* biases, size_t n);
 
 /* Enables classifier-free guidance (llama.cpp's --cfg-scale) of the selected sequence by the
  * sequence `guide`, for example one with a negative prompt. Before the bias and all stages the
  * logits become q + scale * (p - q), where p and q are the log probabilities after the selected
  * sequence and after the guide. scale > 1: away from the guide; 1: no guidance.
- * llmc_step and llmc_step_batch also append the chosen token to the guide, in the same pass over
- * the weights. The guide then counts as a member of the batch, and the context does not slide. All
- * other functions affect only one sequence. A fork is not guided. Sampling returns
- * LLMC_ERROR_NO_LOGITS until the guide has tokens.
+ * llmc_step, llmc_step_batch and the steps of speculation.h also append the chosen token to the
+ * guide, in the same pass over the weights. The guide then counts as a member of the batch, and the
+ * context does not slide. All other functions affect only one sequence. A fork is not guided.
+ * Sampling returns LLMC_ERROR_NO_LOGITS unless the guide has logits.
  * LLMC_ERROR_SEQUENCE: there is no such sequence. LLMC_ERROR_SAMPLING: scale is not finite.
  * LLMC_ERROR_ARGUMENT: the guide is the selected sequence, guides another sequence or is guided
  * itself, the selected sequence is a guide, or the model was compiled with a batch of 1. */
@@ -287,10 +287,10 @@ const float* llmc_logits_at(llmc_session* session, size_t row);
  * llmc_batch_size, or if one of the tokens is not in the last chunk. */
 const float* llmc_logits_rows(llmc_session* session, size_t row, size_t rows);
 /* Returns the number of tokens in the last chunk that was run. Returns 0 after init, reset, rewind,
- * llmc_encode, loading a state, selecting another sequence, a batch (or guided step), a slide that
+ * llmc_encode…, loading a state, selecting another sequence, a batch (or guided step), a slide that
  * leaves no tokens after the dropped ones, and a prompt that was cancelled after a chunk. */
 size_t llmc_last_chunk(const llmc_session* session);
-/* Returns how many logits the last choice of a token computed; 0: none (docs/sampling.md). */
+/* Returns how many logits the last choice of a token computed; 0: no choice (docs/sampling.md). */
 size_t llmc_logits_computed(const llmc_session* session);
 
 size_t llmc_position(const llmc_session* session); /* number of tokens in the cache */
@@ -317,10 +317,10 @@ llmc_status llmc_reset(llmc_session* session);
 /* Drops `drop` tokens after the first `keep_first`. The tokens after them are run again at their
  * new positions, so that logits and cache are as if the dropped tokens had never existed. This
  * takes as long as a prompt of these tokens (recurrent states: of all remaining tokens). `cancel`
- * is called once, before the function begins.
+ * is called once, before anything changes.
  * If no tokens follow the dropped ones, there are no logits until a token is appended. With
- * mirostat, all tokens that are run again get the state of the last one. LLMC_ERROR_POSITION: fewer
- * than keep_first + drop tokens. LLMC_ERROR_CONTEXT_FULL: see llmc_set_grammar. */
+ * mirostat, all tokens after the dropped ones get the state of the last one. LLMC_ERROR_POSITION:
+ * fewer than keep_first + drop tokens. LLMC_ERROR_CONTEXT_FULL: see llmc_set_grammar. */
 llmc_status llmc_slide(llmc_session* session, size_t keep_first, size_t drop);
 
 /* ---- Saved states ----
@@ -360,13 +360,13 @@ llmc_status llmc_state_load(llmc_session* session, const void* buffer, size_t by
 
 llmc_status llmc_select(llmc_session* session, uint32_t sequence);
 uint32_t llmc_selected(const llmc_session* session);
-/* Creates a sequence that is empty or, with a compiled-in prompt, contains that prompt, which takes
- * no block of the pool. Its sampling parameters are those of the configuration. Fails with
- * LLMC_ERROR_SEQUENCE if the session already has llmc_sequence_limit sequences. */
+/* Creates a sequence that contains the compiled-in prompt (llmc_prompt_size tokens), which takes no
+ * block of the pool, or that is empty. Its sampling parameters are those of the configuration.
+ * LLMC_ERROR_SEQUENCE: the session already has llmc_sequence_limit sequences. */
 llmc_status llmc_new_sequence(llmc_session* session, uint32_t* sequence);
-/* Creates a sequence with the same tokens, logits, sampling parameters, biases, DRY breakers and
- * grammar, without taking blocks of the pool. Because the seed is also the same, both generate the
- * same tokens until the parameters of one change. Fails with LLMC_ERROR_SEQUENCE like the above. */
+/* Creates a sequence with the same tokens, source, logits, sampling parameters, biases, breakers
+ * and grammar, without taking blocks of the pool. Because the seed is also the same, both generate
+ * the same tokens until the parameters of one change. Errors as for llmc_new_sequence. */
 llmc_status llmc_fork(llmc_session* session, uint32_t from, uint32_t* to);
 /* Ends a sequence; its number may be reused. Fails with LLMC_ERROR_ARGUMENT if the sequence is
  * selected or guides another sequence. */

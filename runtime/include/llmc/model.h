@@ -111,12 +111,12 @@ struct llmc_model {
   uint32_t position_axes; /* positions of each token (llmc_append_embeddings_at); 0: one,
                              its place in the sequence */
 
-  /* Image encoder: number of its inputs, number of the sizes that a call passes, and maximum number
-   * of rows that a call computes; 0: the model has none. */
+  /* Media encoder (images or sounds): number of its inputs, number of the sizes that a call passes,
+   * and maximum number of rows that a call computes; 0: the model has none. */
   uint32_t image_inputs, image_dims, image_rows;
 
-  /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. All
-   * zeros before the first token. A model with recurrent states has no compiled-in prompt. */
+  /* Size of the recurrent states of one sequence: a multiple of 64; 0: the model has none. They are
+   * all zeros before the first token. A model with recurrent states has no compiled-in prompt. */
   uint64_t state_bytes;
 
   /* Steps of the forward pass, for accelerators (device.h). step_regions, [steps]: 0 for steps of
@@ -154,9 +154,9 @@ struct llmc_model {
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
   /* Returns the index that head would store in best for one row. Stores its logit in *logit, or
-   * -infinity if all logits are NaN or -infinity. Reads only a part of the matrix rows that cannot
-   * have the largest logit; sets *computed to the number of the others, a multiple of 8. `room`,
-   * float[vocab], is scratch memory. NULL: the format of the head's matrix does not support
+   * -infinity if all logits are NaN or -infinity. Of each matrix row that cannot have the largest
+   * logit, reads only a part; sets *computed to the number of the other rows, in whole panels of 8.
+   * `room`, float[vocab], is scratch memory. NULL: the format of the head's matrix does not support
    * this. */
   uint32_t (*choose)(const llmc_run* run, const float* row, float* room, float* logit,
                      uint32_t* computed);
@@ -166,10 +166,10 @@ struct llmc_model {
    * or 0 if an index that the encoder computes is outside its table. NULL: the model has no
    * encoder. */
   uint32_t (*encode)(const llmc_run* run, const void* input, uint32_t n, unsigned char* source);
-  /* Runs the image encoder on the inputs, [image_inputs] tensors, and stores float[n][
+  /* Runs the media encoder on the inputs, [image_inputs] tensors, and stores float[n][
    * embedding_width] in `rows`. `dims`: [image_dims] sizes; NULL: their upper bounds. Uses scratch
    * and workers of `run`. Returns n, or 0 if an input is NULL, a size is out of range, or an index
-   * that the encoder computes is outside its table. NULL: the model has no image encoder. */
+   * that the encoder computes is outside its table. NULL: the model has no media encoder. */
   uint32_t (*encode_image)(const llmc_run* run, const void* const* inputs, const int64_t* dims,
                            float* rows);
   /* Convert K and V of the tokens in slots first .. first + count - 1 of a block to and from the
@@ -198,12 +198,12 @@ struct llmc_model {
  *  - mirostat's state after each token, float[tokens]
  * Without has_row (after a rewind) there are no logits until a token is appended. Without the
  * recurrent states (after a rewind, or without a token) they are computed from the tokens. For one
- * model, states with equal tokens, positions, mirostat states, has_row and state_bytes are
+ * model, states with equal sources, tokens, positions, mirostat states, has_row and state_bytes are
  * identical bytes, except for embeddings that differ. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */
-  uint64_t checksum; /* XXH64 of all other bytes, seeded with the XXH64 of magic */
+  uint64_t checksum; /* XXH64 of all bytes after this field, seeded with the XXH64 of magic */
   uint32_t version;  /* LLMC_STATE_VERSION */
   uint32_t tokens;
   uint32_t has_row;
@@ -211,7 +211,7 @@ typedef struct llmc_state_header {
   uint64_t bytes; /* total size */
   uint64_t weights_hash, weights_bytes, program_hash, token_bytes;
   uint32_t vocab, hidden, layers, heads, kv_heads, head_dim;
-  uint64_t source_hash; /* encoder-decoder: XXH64 of the source, as given to llmc_encode, 0: none */
+  uint64_t source_hash; /* encoder-decoder: XXH64 of the source's ids or features; 0: none */
   uint64_t state_bytes; /* llmc_model.state_bytes, or 0 if they are not in the saved state */
   unsigned char zero[16];
 } llmc_state_header;

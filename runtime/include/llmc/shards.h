@@ -11,8 +11,8 @@
  *
  * Every shard has its own session, and is given the same tokens. The results have the same bits as
  * those of the whole model. Calls that would run tokens through a whole model (llmc_prefill,
- * llmc_append, llmc_step, …) return LLMC_ERROR_SHARD. Sampling, logits, rewinds, forks and saved
- * states work as in a whole model.
+ * llmc_append, llmc_step, …) return LLMC_ERROR_SHARD. Rewinds, forks and saved states work as in a
+ * whole model, in each shard; sampling and logits do so in the last shard.
  */
 #ifndef LLMC_SHARDS_H
 #define LLMC_SHARDS_H

@@ -1,9 +1,9 @@
 /*
  * Speculative decoding: several tokens in one pass over the weights. Tokens that probably follow
- * are appended together, then each of them is compared with the choice of the model; those after
- * the first difference are dropped. Rows of a batch have the same bits as each row alone, and
- * random draws depend on the position only, so the tokens, logits and cache are exactly those of as
- * many calls of llmc_step, with any sampling parameters and grammar.
+ * are appended together, then each of them is compared with the choice of the model; the first one
+ * that differs and those after it are dropped. Rows of a batch have the same bits as each row
+ * alone, and random draws depend only on the seed and the position, so the tokens, logits and cache
+ * are exactly those of as many calls of llmc_step, with any sampling parameters and grammar.
  *
  *     int32_t tokens[8];
  *     size_t count;
@@ -34,16 +34,17 @@ extern "C" {
  * and *count their number. All of them are in the cache except a stop token: the first chosen token
  * that is one of `stop_ids` (`stop_count` ids) is the last of `tokens` and is not appended, as if
  * llmc_sample had returned it. To cut a text at an earlier token, use llmc_rewind. llmc_last_chunk
- * is then the number of appended tokens, except where tokens are appended one at a time. Fails like
- * llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a drafted token is not in
- * the vocabulary. */
+ * is then the number of appended tokens; it is 0 after a guided step, and unchanged if no token was
+ * appended. Fails like llmc_step; *count is then 0 and nothing has changed. LLMC_ERROR_TOKEN: a
+ * drafted token is not in the vocabulary. */
 llmc_status llmc_step_draft(llmc_session* session, const int32_t* draft, size_t n,
                             const int32_t* stop_ids, size_t stop_count, int32_t* tokens,
                             size_t* count);
 
 /* Does the same with a draft from the sequence itself (prompt lookup): the tokens after the longest
- * and latest earlier occurrence of its last tokens and the next one. `tokens` receives 1 to `n`
- * tokens, n at least 1. This pays off where a text repeats parts of itself: summaries, edited code,
+ * (of equally long ones, the latest) earlier occurrence of its last tokens and the next one. At
+ * least 3 of these tokens must match; at most 16 are compared. `tokens` receives 1 to `n` tokens, n
+ * at least 1. This pays off where a text repeats parts of itself: summaries, edited code,
  * structured data. After rejected drafts, drafts become shorter and rarer. */
 llmc_status llmc_step_lookup(llmc_session* session, size_t n, const int32_t* stop_ids,
                              size_t stop_count, int32_t* tokens, size_t* count);
