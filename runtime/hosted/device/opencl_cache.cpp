@@ -1,5 +1,7 @@
 #include "runtime/hosted/device/opencl_cache.h"
 
+#include <unistd.h>
+
 #include <cstring>
 #include <fstream>
 #include <system_error>
@@ -100,8 +102,8 @@ void ProgramCache::write() const {
   }
   std::string head(kKernelsMagic);
   append_number(head, hash_of(rest));
-  // Two processes that write at the same time may corrupt the file. Its checksum is then wrong.
-  const fs::path temporary = path_.string() + ".tmp";
+  // Several processes may write at the same time.
+  const fs::path temporary = path_.string() + "." + std::to_string(::getpid()) + ".tmp";
   std::error_code error;
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);

@@ -27,8 +27,7 @@ class ProgramCache {
   /// Drops all programs. Returns whether find() has returned a program that came from the file.
   bool forget();
   /// Writes the programs that were found or added, if any was added since the last call. Writes a
-  /// temporary file, which then replaces the old one by a rename. If two processes do this at the
-  /// same time, the file may be damaged.
+  /// temporary file of this process, which then replaces the old one by a rename.
   void save() noexcept;
   bool enabled() const { return !path_.empty(); }
 

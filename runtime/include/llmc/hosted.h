@@ -334,7 +334,8 @@ const char* llmc_chat_text(const llmc_chat* chat, size_t* bytes);
 void llmc_chat_cancel(llmc_chat* chat);
 
 /* Constrains all later answers to a grammar, which restarts with every answer. NULL: no grammar.
- * The pointer is kept: the grammar must stay valid. Returns the statuses of llmc_set_grammar. */
+ * The pointer is kept: the grammar must stay valid. Returns the statuses of llmc_set_grammar,
+ * and LLMC_ERROR_BUSY from the callback of llmc_chat_answer. */
 llmc_status llmc_chat_set_grammar(llmc_chat* chat, llmc_grammar* grammar);
 
 /* Removes the last message: a question without an answer, or an answer. */

@@ -204,6 +204,7 @@ TEST_F(ChatCTest, NothingChangesWhatIsBeingAnswered) {
     EXPECT_EQ(llmc_chat_add(c, nullptr, "D", 1), LLMC_ERROR_BUSY);
     EXPECT_EQ(llmc_chat_drop_last(c), LLMC_ERROR_BUSY);
     EXPECT_EQ(llmc_chat_reset(c), LLMC_ERROR_BUSY);
+    EXPECT_EQ(llmc_chat_set_grammar(c, nullptr), LLMC_ERROR_BUSY);
     EXPECT_EQ(llmc_chat_answer(c, nullptr, nullptr), LLMC_ERROR_BUSY);
     EXPECT_EQ(llmc_chat_save(c, &json, nullptr, nullptr, nullptr), LLMC_ERROR_BUSY);
     EXPECT_STREQ(json, "");
