@@ -31,15 +31,15 @@ Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext&) {
     const auto x = match_centred(rw, rw.node(i).inputs[0]);
     if (!x) continue;
     const float epsilon = rms->epsilon;
-    const ValueId normalised = rw.node(i).outputs[0], weight = rw.node(i).inputs[1];
+    const ValueId normalized = rw.node(i).outputs[0], weight = rw.node(i).inputs[1];
     std::vector<ValueId> inputs{*x, weight};
-    ValueId result = normalised;
-    if (rw.use_count(normalised) == 1 && !rw.users(normalised).empty()) {
-      const ValueId shifted = rw.node(rw.users(normalised)[0]).outputs[0];
+    ValueId result = normalized;
+    if (rw.use_count(normalized) == 1 && !rw.users(normalized).empty()) {
+      const ValueId shifted = rw.node(rw.users(normalized)[0]).outputs[0];
       const auto sum = binary(rw, shifted, BinaryKind::kAdd);
-      const ValueId other = !sum ? ir::kNoValue : sum->left == normalised ? sum->right : sum->left;
-      const ir::ConstantPtr bias = other.exists() ? row_constant(rw, other, normalised) : nullptr;
-      if (bias && rw.type(shifted) == rw.type(normalised)) {
+      const ValueId other = !sum ? ir::kNoValue : sum->left == normalized ? sum->right : sum->left;
+      const ir::ConstantPtr bias = other.exists() ? row_constant(rw, other, normalized) : nullptr;
+      if (bias && rw.type(shifted) == rw.type(normalized)) {
         inputs.push_back(bias == rw.constant(other) ? other
                                                     : rw.emit_constant(bias, i, rw.name(other)));
         result = shifted;

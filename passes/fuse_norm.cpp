@@ -68,11 +68,11 @@ Result<ir::Graph> fuse_norm(ir::Graph graph, const PassContext&) {
     if (!rw.alive(i)) continue;
     const auto norm = match_norm(rw, i);
     if (!norm) continue;
-    const ir::ValueId normalised = rw.node(i).outputs[0];
-    const std::vector<NodeIndex> users = rw.users(normalised);
+    const ir::ValueId normalized = rw.node(i).outputs[0];
+    const std::vector<NodeIndex> users = rw.users(normalized);
     const bool all = std::ranges::all_of(
-        users, [&](NodeIndex user) { return takes_norm(rw.node(user), normalised); });
-    if (!all || users.empty() || rw.is_output(normalised)) continue;
+        users, [&](NodeIndex user) { return takes_norm(rw.node(user), normalized); });
+    if (!all || users.empty() || rw.is_output(normalized)) continue;
     for (NodeIndex user : users) {
       ir::Op op = rw.node(user).op;
       std::vector<ir::ValueId> inputs = rw.node(user).inputs;

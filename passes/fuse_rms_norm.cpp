@@ -26,7 +26,7 @@ struct Root {
 };
 
 /// gain * row * x / sqrt(mean(x^2) + epsilon). If `row` is nullptr, all its elements are 1.
-struct Normalised {
+struct Normalized {
   ValueId x;
   double gain = 1, epsilon = 0;
   ir::ConstantPtr row;  // f32[n]
@@ -148,8 +148,8 @@ std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int de
 }
 
 /// Matches `value` with the x of `root`, or with a product of x and a constant row or scalar.
-std::optional<Normalised> match_numerator(const Rewriter& rw, ValueId value, const Root& root) {
-  Normalised found{root.x, root.gain, root.epsilon, nullptr, {}};
+std::optional<Normalized> match_numerator(const Rewriter& rw, ValueId value, const Root& root) {
+  Normalized found{root.x, root.gain, root.epsilon, nullptr, {}};
   if (value == root.x) return found;
   const auto product = binary(rw, value, BinaryKind::kMul);
   if (!product || (product->left != root.x && product->right != root.x)) return std::nullopt;
@@ -164,7 +164,7 @@ std::optional<Normalised> match_numerator(const Rewriter& rw, ValueId value, con
 }
 
 /// Matches the quotient of LpNormalization, which is 0 where the root is 0.
-std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& where) {
+std::optional<Normalized> match_guarded(const Rewriter& rw, const ir::Node& where) {
   const auto test = binary(rw, where.inputs[0], BinaryKind::kEqual);
   const auto quotient = binary(rw, where.inputs[2], BinaryKind::kDiv);
   if (!test || !quotient || test->left != quotient->right) return std::nullopt;
@@ -174,12 +174,12 @@ std::optional<Normalised> match_guarded(const Rewriter& rw, const ir::Node& wher
   if (!root || root->epsilon != 0 || quotient->left != root->x) return std::nullopt;
   // The smallest positive epsilon maps rows of zeros to zeros and does not change other sums.
   constexpr double kLeast = std::numeric_limits<float>::denorm_min();
-  return Normalised{root->x, 1 / root->gain, kLeast, nullptr, {}};
+  return Normalized{root->x, 1 / root->gain, kLeast, nullptr, {}};
 }
 
 /// Matches x / sqrt(mean(x^2) + epsilon) with constant factors.
-std::optional<Normalised> match_normalised(const Rewriter& rw, ValueId value) {
-  std::optional<Normalised> found;
+std::optional<Normalized> match_normalized(const Rewriter& rw, ValueId value) {
+  std::optional<Normalized> found;
   if (const auto product = binary(rw, value, BinaryKind::kMul)) {
     for (const auto& [x, factor] :
          {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
@@ -224,7 +224,7 @@ ValueId emit_norm(Rewriter& rw, float epsilon, ValueId x, ValueId weight, NodeIn
 }
 
 /// Returns `row` multiplied by the factors of the norm, as one constant.
-ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
+ir::ConstantPtr scaled_row(const Normalized& norm, const ir::ConstantPtr& row) {
   if (norm.gain == 1 && !norm.row) return row;
   std::vector<double> values = ir::to_doubles(*row);
   const std::vector<double> own = norm.row ? ir::to_doubles(*norm.row) : std::vector<double>();
@@ -236,7 +236,7 @@ ir::ConstantPtr scaled_row(const Normalised& norm, const ir::ConstantPtr& row) {
 
 /// Moves scalar factors that follow the norm into it, as long as the intermediate products have no
 /// other users. Returns the last product.
-ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
+ValueId take_scalars(const Rewriter& rw, ValueId value, Normalized& norm) {
   for (int step = 0; step < kMaxScalarSteps && rw.use_count(value) == 1; ++step) {
     if (rw.users(value).empty()) break;
     const ValueId next = rw.node(rw.users(value)[0]).outputs[0];
@@ -256,31 +256,31 @@ ValueId take_scalars(const Rewriter& rw, ValueId value, Normalised& norm) {
   return value;
 }
 
-void fuse_normalised(Rewriter& rw, ValueId matched, Normalised norm, NodeIndex i) {
+void fuse_normalized(Rewriter& rw, ValueId matched, Normalized norm, NodeIndex i) {
   const float epsilon = static_cast<float>(norm.epsilon);
-  const ValueId normalised = take_scalars(rw, matched, norm);
+  const ValueId normalized = take_scalars(rw, matched, norm);
   // A product with a constant row provides the weight.
-  const std::vector<NodeIndex> users = rw.users(normalised);
+  const std::vector<NodeIndex> users = rw.users(normalized);
   for (NodeIndex user : users) {
     const ValueId scaled = rw.node(user).outputs[0];
     const auto product = binary(rw, scaled, BinaryKind::kMul);
     if (!product || product->left == product->right) continue;
-    const ValueId other = product->left == normalised ? product->right : product->left;
-    const ir::ConstantPtr row = row_constant(rw, other, normalised);
+    const ValueId other = product->left == normalized ? product->right : product->left;
+    const ir::ConstantPtr row = row_constant(rw, other, normalized);
     if (!row) continue;
     const ir::ConstantPtr data = scaled_row(norm, row);
     const ValueId weight =
         data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
     rw.replace(scaled, emit_norm(rw, epsilon, norm.x, weight, i));
   }
-  const auto producer = rw.producer_index(normalised);
+  const auto producer = rw.producer_index(normalized);
   if (!producer || !rw.alive(*producer)) return;
   const std::int64_t n = *last_dim(rw, norm.x);
   const bool own_row = norm.row && norm.gain == 1;
   const ir::ConstantPtr data =
       own_row ? norm.row : scaled_row(norm, ir::make_splat(ir::ElementType::kF32, {n}, 1));
   const ValueId weight = rw.emit_constant(data, i, norm.row_name);
-  rw.replace(normalised, emit_norm(rw, epsilon, norm.x, weight, i));
+  rw.replace(normalized, emit_norm(rw, epsilon, norm.x, weight, i));
 }
 
 }  // namespace
@@ -295,7 +295,7 @@ Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
     for (NodeIndex i = 0; i < rw.size(); ++i) {
       if (!rw.alive(i) || !std::holds_alternative<T>(rw.node(i).op)) continue;
       const ValueId value = rw.node(i).outputs[0];
-      if (const auto found = match_normalised(rw, value)) fuse_normalised(rw, value, *found, i);
+      if (const auto found = match_normalized(rw, value)) fuse_normalized(rw, value, *found, i);
     }
   };
   fuse_all.template operator()<ir::Where>();

@@ -47,7 +47,7 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& op
   const exec::FunctionLibrary::Job job{
       .graph = &graph, .inputs = inputs, .name = "model", .open_dims = options.dims};
   LLMC_TRY(auto library,
-           exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimisation,
+           exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimization,
                                           outcome, options.opt_level, options.emulator));
   if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
   return library;

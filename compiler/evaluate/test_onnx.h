@@ -48,7 +48,7 @@ struct TestOnnxOptions {
   std::string target = "avx2";
   std::uint32_t opt_level = target::kMaxOptLevel;
   Tolerance tolerance;
-  std::string optimisation = "-O2";
+  std::string optimization = "-O2";
   std::string emulator = {};  // as for find_emulator()
   /// If not empty, the graph is compiled once for these sizes and ranges. They must set every
   /// symbol in the shapes of its inputs and include the sizes of all data sets.

@@ -44,10 +44,10 @@ class FunctionLibrary {
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
       const std::string& emulator = {}, const std::string& cc = {});
   static Result<std::unique_ptr<FunctionLibrary>> compile(
-      std::span<const Job> jobs, const std::string& target, const std::string& optimisation,
+      std::span<const Job> jobs, const std::string& target, const std::string& optimization,
       Outcome& outcome, std::uint32_t opt_level = target::kMaxOptLevel,
       const std::string& emulator = {}) {
-    return compile(jobs, target, std::vector{optimisation}, outcome, opt_level, emulator);
+    return compile(jobs, target, std::vector{optimization}, outcome, opt_level, emulator);
   }
   /// Plans and compiles the plain graph in `source` for options.target, as job 0.
   static Result<std::unique_ptr<FunctionLibrary>> compile(const driver::CompileOptions& options,

@@ -69,7 +69,7 @@ void convert_contrib_rms_norm(NodeContext& n) {
   n.ignore("stash_type");  // always f32
   if (n.failed()) return;
   if (axis != rank - 1)
-    return n.unsupported("normalisation over more than the last dim is not supported");
+    return n.unsupported("normalization over more than the last dim is not supported");
   n.emit(ir::RmsNorm{n.number("epsilon", 1e-5f)}, {x, n.in(1)});
 }
 

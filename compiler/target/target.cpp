@@ -338,7 +338,7 @@ std::span<const Target> all() {
 
 Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
   if (opt_level < 1 || opt_level > kMaxOptLevel) {
-    return usage_error("unknown optimisation level " + std::to_string(opt_level),
+    return usage_error("unknown optimization level " + std::to_string(opt_level),
                        "levels are 1 (reference), 2 (SIMD) and 3 (SIMD with tiles)");
   }
   if (name == "native") return find(best_here().name, opt_level);

@@ -1,4 +1,4 @@
-// Levels of optimisation: kernels and whole models have the same bits on all of them.
+// Levels of optimization: kernels and whole models have the same bits on all of them.
 #include <gtest/gtest.h>
 
 #include "compiler/bench/kernel_bench.h"

@@ -37,7 +37,7 @@ inline std::filesystem::path tinyfable() {
 /// Reference material that need not be there: LLMC_SHARED_DIR, or ../shared.
 std::filesystem::path shared_folder();
 
-/// Options for a test: small context, the target's chunk, and not optimised, since compiling
+/// Options for a test: small context, the target's chunk, and not optimized, since compiling
 /// takes most of a test. Tests of what the compiler makes of code clear `cflags`.
 driver::CompileOptions options_for(const std::filesystem::path& model, std::string target,
                                    passes::QuantScheme format);

@@ -1,5 +1,5 @@
 // Linked into the tests of a target that not every processor has: ends the program with 77 before
-// anything compiled for the target runs, initialisers among it. Compiled for the baseline itself.
+// anything compiled for the target runs, initializers among it. Compiled for the baseline itself.
 #include <unistd.h>
 
 #include "llmc/cpu.h"

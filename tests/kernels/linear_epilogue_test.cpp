@@ -16,7 +16,7 @@ using EpilogueCases = testing::Types<Case<WeightKind::kQ4, 13, 77>, Case<WeightK
                                      Case<WeightKind::kF32, 56, 40>>;
 TYPED_TEST_SUITE(LinearEpilogueTest, EpilogueCases);
 
-TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
+TYPED_TEST(LinearEpilogueTest, NormalizesItsInput) {
   using W = typename TypeParam::W;
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
@@ -24,18 +24,18 @@ TYPED_TEST(LinearEpilogueTest, NormalisesItsInput) {
   for (const std::uint32_t tokens : {1u, 5u, 134u}) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const std::uint32_t threads : {1u, 2u, 3u, 4u}) {
-      Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
+      Aligned<float> y(tokens * N), normalized(tokens * K), want(tokens * N);
       const TestRun run = make_run(tokens, threads);
       rms_norm<K>(KernelContext{&run, tokens, nullptr}, x.data(), gain.data(), 1e-5f,
-                  normalised.data());
-      run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
+                  normalized.data());
+      run_linear(run, Rows<K>{normalized.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, RmsNorm<K>{x.data(), gain.data(), 1e-5f}, W{data.data()}, Store<N>{y.data()});
       EXPECT_TRUE(y == want) << tokens;
     }
   }
 }
 
-TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
+TYPED_TEST(LinearEpilogueTest, LayerNormalizesItsInput) {
   using W = typename TypeParam::W;
   constexpr std::size_t N = TypeParam::N, K = TypeParam::K;
   const auto data = make_weight<W>(N, 100 + N);
@@ -43,11 +43,11 @@ TYPED_TEST(LinearEpilogueTest, LayerNormalisesItsInput) {
   for (const std::uint32_t tokens : {1u, 5u, 134u}) {
     const auto x = random_floats(tokens * K, 6, 2);
     for (const float* bias : {shift.data(), static_cast<const float*>(nullptr)}) {
-      Aligned<float> y(tokens * N), normalised(tokens * K), want(tokens * N);
+      Aligned<float> y(tokens * N), normalized(tokens * K), want(tokens * N);
       const TestRun run = make_run(tokens, 3);
       layer_norm<K>(KernelContext{&run, tokens, nullptr}, x.data(), gain.data(), bias, 1e-5f,
-                    normalised.data());
-      run_linear(run, Rows<K>{normalised.data()}, W{data.data()}, Store<N>{want.data()});
+                    normalized.data());
+      run_linear(run, Rows<K>{normalized.data()}, W{data.data()}, Store<N>{want.data()});
       run_linear(run, LayerNorm<K>{x.data(), gain.data(), bias, 1e-5f}, W{data.data()},
                  Store<N>{y.data()});
       EXPECT_TRUE(y == want) << tokens;

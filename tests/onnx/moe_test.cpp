@@ -61,7 +61,7 @@ float swish(float x, float alpha = 1) {
 }
 
 Floats layer(const Floats& x, const Floats& logits, const Weights& first, const Weights& second,
-             const Weights* third, bool normalise, const Activation& activation) {
+             const Weights* third, bool normalize, const Activation& activation) {
   Floats out(kTokens * kHidden);
   for (std::size_t t = 0; t < kTokens; ++t) {
     const Floats row(x.begin() + t * kHidden, x.begin() + (t + 1) * kHidden);
@@ -77,7 +77,7 @@ Floats layer(const Floats& x, const Floats& logits, const Weights& first, const 
       const Floats h = activation(times(first, e, row), third ? times(*third, e, row) : Floats());
       const Floats y = times(second, e, h);
       for (std::size_t d = 0; d < kHidden; ++d)
-        out[t * kHidden + d] += static_cast<float>(p[e] / (normalise ? chosen : all) * y[d]);
+        out[t * kHidden + d] += static_cast<float>(p[e] / (normalize ? chosen : all) * y[d]);
     }
   }
   return out;

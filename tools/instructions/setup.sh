@@ -49,7 +49,7 @@ build_emulators() {
   dpkg -x meson_*.deb meson
   cd build
   if command -v ccache > /dev/null; then cc="ccache gcc"; fi
-  # Little optimisation: most of an emulator's time is in what it generates, most of a build in gcc.
+  # Little optimization: most of an emulator's time is in what it generates, most of a build in gcc.
   # The code for x86-64 counts on gcc to find calls that are never made.
   if [[ " ${missing[*]} " == *" x86_64 "* ]]; then optimization=2; fi
   echo "setup: building qemu for ${missing[*]}" >&2

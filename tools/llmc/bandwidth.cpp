@@ -15,7 +15,7 @@ constexpr std::size_t kBufferBytes = 256u << 20;
 using Words = std::uint64_t __attribute__((vector_size(64)));
 
 /// Sums four streams in parallel with vectors, so that loads, not additions, determine the time,
-/// even without optimisation. `count`: a multiple of 32.
+/// even without optimization. `count`: a multiple of 32.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx2", "default")))
 #endif

@@ -15,7 +15,7 @@ bool has_file(const std::string& calibrate) {
 CLI::Option* add_calibrate(CLI::App& app, std::string& calibrate) {
   return app
       .add_option("--calibrate", calibrate,
-                  "Text that rounding of weights is optimised for: a file (-: standard input), "
+                  "Text that rounding of weights is optimized for: a file (-: standard input), "
                   "builtin (comes with llmc), self (the model generates it) or none (default: "
                   "none); --fit and --max-kl measure formats on it, too (default then: self)")
       ->type_name("FILE");

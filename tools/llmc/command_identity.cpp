@@ -279,7 +279,7 @@ Action add_identity(CLI::App& app, const Globals& globals) {
                  "Targets, the first one is the reference (default: all that run here, natively or "
                  "under an emulator)")
       ->type_name("LIST");
-  app.add_option("--opt-level", command->levels, "Optimisation levels (default: 3)")
+  app.add_option("--opt-level", command->levels, "Optimization levels (default: 3)")
       ->type_name("LIST");
   app.add_option("--accelerate", command->devices,
                  fmt::format("Accelerators for prompts: none, {} (default: none); emulated targets "

@@ -216,7 +216,7 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level) {
   return app
       .add_option(
           "--opt-level", level,
-          "Optimisation level, 1: reference, 2: SIMD, 3: SIMD with register and cache tiles; "
+          "Optimization level, 1: reference, 2: SIMD, 3: SIMD with register and cache tiles; "
           "results are bit-identical (default: 3)")
       ->type_name("LEVEL");
 }

@@ -167,7 +167,7 @@ std::uint64_t OpenClDevice::submit(const llmc_device_job& job) {
   Job& mine = jobs_[ticket % kJobs];
   const auto slot = std::ranges::find(slots_, job.run->scratch, &Slot::host);
   if (job.model != model_ || job.run->weights != weights_ || slot == slots_.end()) {
-    fail("another session was initialised with it", 0);
+    fail("another session was initialized with it", 0);
     return 0;
   }
   if (mine.ticket != 0) {

@@ -50,7 +50,7 @@ class OpenClDevice {
   /// the sessions that use it.
   const llmc_device& device() const { return device_; }
   const std::string& name() const { return name_; }  // "platform: device"
-  /// Returns whether the device uses the memory of the last initialised session in place, without
+  /// Returns whether the device uses the memory of the last initialized session in place, without
   /// copies.
   bool shares_memory() const { return shares_memory_; }
   /// Returns how the products of all quantized formats so far are computed; kNone if at least one
@@ -192,7 +192,7 @@ class OpenClDevice {
   opencl::ProgramCache kernels_;
   std::map<Format, Program> programs_;
 
-  // Of the session that was initialised last.
+  // Of the session that was initialized last.
   const llmc_model* model_ = nullptr;
   const unsigned char* weights_ = nullptr;
   // The weights, divided into parts because devices limit the size of a buffer. An operation reads
@@ -206,7 +206,7 @@ class OpenClDevice {
   const WeightPart* part_ = nullptr;                            // the part that the current
                                                                 // operation reads
   Handle codes_ = nullptr, sums_ = nullptr, scales_ = nullptr;  // the quantized input of a product
-  Handle normed_ = nullptr;                                     // the normalised input
+  Handle normed_ = nullptr;                                     // the normalized input
   Handle registered_ = nullptr;                                 // all of the scratch, if rows are
                                                                 // copied
   void* registered_at_ = nullptr;

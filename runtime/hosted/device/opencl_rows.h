@@ -129,7 +129,7 @@ float combine(uint function, float a, float b) {
   }
 }
 
-/* A group of NORM_ITEMS work items normalises one row of n. Sums are defined as those of eight
+/* A group of NORM_ITEMS work items normalizes one row of n. Sums are defined as those of eight
  * lanes, so only eight work items add. Before that, all of them copy the row to local memory. */
 #define NORM_ITEMS 64
 #define NORM_TILE 1024

@@ -45,7 +45,7 @@ class ReferenceDevice {
 
   std::unique_ptr<ThreadPool> pool_;
   llmc_device device_;
-  std::span<unsigned char> scratch_;                     // of the session that was initialised last
+  std::span<unsigned char> scratch_;                     // of the session that was initialized last
   Job jobs_[kJobs];                                      // job i is jobs_[i % kJobs]
   alignas(64) std::atomic<std::uint64_t> cancelled_{0};  // jobs up to this one are skipped
   JobThread thread_;

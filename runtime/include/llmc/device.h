@@ -92,7 +92,7 @@ enum {
   /* v as above, without matrix_2 and y. The panels of matrix alternate: gate, up, gate, …. out =
    * f(gate) * up, with n / 2 columns. */
   LLMC_OP_GATED_LINEAR,
-  LLMC_OP_NORM,   /* out = norm(x), with y: y + norm(x); x has `parts` rows of n, each normalised */
+  LLMC_OP_NORM,   /* out = norm(x), with y: y + norm(x); x has `parts` rows of n, each normalized */
   LLMC_OP_GATED,  /* out[n] = f(x) * y */
   LLMC_OP_BINARY, /* out[n] = f(x, y); without y: f(x, row in the weights); without both: f(x,
                      value) */
@@ -163,7 +163,7 @@ typedef struct llmc_device {
   /* Called by llmc_session_init with the model and the memory that jobs will use. `scratch` has
    * `scratch_bytes` bytes: llmc_model.in_flight times llmc_model.scratch_bytes. The device must
    * check llmc_model.abi. It releases what an earlier call prepared: a device computes for the
-   * session that was initialised last, and refuses the jobs of others. A result other than LLMC_OK
+   * session that was initialized last, and refuses the jobs of others. A result other than LLMC_OK
    * makes llmc_session_init fail with this status. */
   llmc_status (*prepare)(void* user, const llmc_model* model, const void* weights, void* scratch,
                          uint64_t scratch_bytes);

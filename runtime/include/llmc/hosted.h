@@ -47,7 +47,7 @@ typedef struct llmc_opencl_options {
   const char* device; /* a part of the name "platform: device"; NULL: any device */
   /* Path of a file that caches the compiled kernels; NULL: no cache. The file may be absent. It is
    * read when the device is created, and written when a session that uses the device is
-   * initialised. Nobody else may be able to write it, because the driver trusts its content. */
+   * initialized. Nobody else may be able to write it, because the driver trusts its content. */
   const char* kernels;
 } llmc_opencl_options;
 /* Creates the device `opencl` for llmc_config.device: a GPU or another processor with OpenCL 1.2.
@@ -55,7 +55,7 @@ typedef struct llmc_opencl_options {
  * there is no such device, or if its floats are not correctly rounded, with LLMC_ERROR_VERSION if
  * options->size is wrong, and with LLMC_ERROR_MEMORY if the system cannot create a thread. Writes
  * the reason to message[0 .. message_bytes), which may be NULL. A device belongs to the session
- * that was initialised with it last. */
+ * that was initialized with it last. */
 llmc_status llmc_opencl_device_create(const llmc_opencl_options* options,
                                       const struct llmc_device** device, char* message,
                                       size_t message_bytes);

@@ -12,7 +12,7 @@ inline namespace LLMC_ISA {
 template <size_t K>
 struct Rows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = false;
+  static constexpr bool kNormalized = false;
   const float* x;
 
   LLMC_INLINE const float* row(size_t token, float*) const { return x + token * K; }
@@ -22,7 +22,7 @@ struct Rows {
 template <size_t K>
 struct QuantizedRows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = false;
+  static constexpr bool kNormalized = false;
   const uint8_t* x;
 };
 
@@ -30,7 +30,7 @@ struct QuantizedRows {
 template <size_t K>
 struct RmsNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = true;
+  static constexpr bool kNormalized = true;
   const float* x;
   const float* weight;
   float eps;
@@ -45,7 +45,7 @@ struct RmsNorm {
 template <size_t K>
 struct LayerNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = true;
+  static constexpr bool kNormalized = true;
   const float* x;
   const float* weight;
   const float* bias;
@@ -75,7 +75,7 @@ struct LinearInput {
     } else if constexpr (Weight::kQuantized) {
       quantize_row<K, Weight::kBasis>(source.row(token, buffer), quantized_at<K>(area, tokens),
                                       token);
-    } else if constexpr (Source::kNormalised) {
+    } else if constexpr (Source::kNormalized) {
       source.row(token, reinterpret_cast<float*>(area + token * kRowBytes));
     }
   }
@@ -91,7 +91,7 @@ struct PreparedRows {
   /// Return the first row as floats, and the distance between rows in floats.
   template <class Weight>
   LLMC_INLINE const float* floats() const {
-    if constexpr (Source::kNormalised) {
+    if constexpr (Source::kNormalized) {
       return reinterpret_cast<const float*>(input) + token * stride<Weight>();
     } else {
       return source.x + token * Source::kColumns;
@@ -99,7 +99,7 @@ struct PreparedRows {
   }
   template <class Weight>
   static constexpr size_t stride() {
-    return Source::kNormalised ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
+    return Source::kNormalized ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
                                : Source::kColumns;
   }
 };

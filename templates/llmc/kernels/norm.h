@@ -16,7 +16,7 @@ LLMC_INLINE F32x8 inverse_root(float x) {
 
 /// Stores eight results of a norm at y[i], plus the residual unless it is nullptr.
 template <size_t K>
-LLMC_INLINE void store_normalised(float* y, size_t i, F32x8 v, const float* residual) {
+LLMC_INLINE void store_normalized(float* y, size_t i, F32x8 v, const float* residual) {
   store_row<K>(y, i, residual == nullptr ? v : load_row<K>(residual, i) + v);
 }
 
@@ -33,7 +33,7 @@ LLMC_INLINE void rms_norm_row(const float* x, const float* weight, float eps, fl
   const F32x8 inverse = inverse_root(reduce_add(squares) / static_cast<float>(K) + eps);
   for (size_t i = 0; i < K; i += 8) {
     const F32x8 v = (load_row<K>(x, i) * inverse) * load_row<K>(weight, i);
-    store_normalised<K>(y, i, v, residual);
+    store_normalized<K>(y, i, v, residual);
   }
 }
 
@@ -53,7 +53,7 @@ LLMC_INLINE void layer_norm_row(const float* x, const float* weight, const float
   const F32x8 inverse = inverse_root(reduce_add(squares) / static_cast<float>(K) + eps);
   for (size_t i = 0; i < K; i += 8) {
     const F32x8 v = ((load_row<K>(x, i) - mean) * inverse) * load_row<K>(weight, i);
-    store_normalised<K>(y, i, bias == nullptr ? v : v + load_row<K>(bias, i), residual);
+    store_normalized<K>(y, i, bias == nullptr ? v : v + load_row<K>(bias, i), residual);
   }
 }
 

@@ -16,7 +16,7 @@ inline namespace LLMC_ISA {
 template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
 struct Windows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalised = false;
+  static constexpr bool kNormalized = false;
   const float* x;
   Counts counts;
   Steps steps;

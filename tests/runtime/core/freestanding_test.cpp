@@ -28,16 +28,16 @@ std::string output_of(const std::string& command) {
 }
 
 /// The whole core as one relocatable object, compiled as an emitted bundle compiles it.
-fs::path core_object(const std::string& optimisation) {
+fs::path core_object(const std::string& optimization) {
   const fs::path source = LLMC_SOURCE_DIR;
   const fs::path folder =
-      fs::temp_directory_path() / ("llmc-core-" + std::to_string(getpid()) + optimisation);
+      fs::temp_directory_path() / ("llmc-core-" + std::to_string(getpid()) + optimization);
   fs::create_directories(folder);
   std::string objects;
   for (const auto& entry : fs::directory_iterator(source / "runtime/core")) {
     if (entry.path().extension() != ".cpp") continue;
     const fs::path object = folder / (entry.path().stem().string() + ".o");
-    output_of("clang++-19 -std=c++20 " + optimisation +
+    output_of("clang++-19 -std=c++20 " + optimization +
               " -ffreestanding -nostdlibinc -fno-exceptions -fno-rtti -fno-threadsafe-statics"
               " -ffp-contract=off -fPIC -Wall -Wextra -Werror -I'" +
               (source / "runtime/include").string() + "' -c '" + entry.path().string() + "' -o '" +

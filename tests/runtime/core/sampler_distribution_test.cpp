@@ -244,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(Chains, Distribution, testing::ValuesIn(kChains),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Draws, AreTheSameEverywhere) {
-  // Fixed by value: another compiler, target or optimisation level must not change them.
+  // Fixed by value: another compiler, target or optimization level must not change them.
   std::uint64_t hash = 0xCBF29CE484222325u;  // FNV-1a of the tokens
   for (const Named& named : kChains) {
     const Case c = made(named, 77, 200);

@@ -194,7 +194,7 @@ TEST(SampleToken, WithoutALargestFiniteLogitItSaysSo) {
 }
 
 TEST(SampleToken, SameTokensEverywhere) {
-  // Fixed by value: another compiler, target or optimisation level must not change them.
+  // Fixed by value: another compiler, target or optimization level must not change them.
   std::vector<float> logits(100);
   for (std::size_t i = 0; i < logits.size(); ++i)
     logits[i] = static_cast<float>((i * 37) % 100) * 0.05f;
