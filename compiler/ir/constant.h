@@ -154,8 +154,8 @@ ConstantPtr make_quantized(QuantizedParts parts);
 const QuantizedParts* quantized_parts(const Constant& constant);
 /// Returns whether a constant is a matrix with at least one quantized row.
 bool has_quantized_rows(const Constant& constant);
-/// Returns a lazy view of a matrix that reports no quantization, or the matrix if it has none
-/// (rank 2, LLMC_CHECK). Its text form is floats(W).
+/// Returns a lazy view of `matrix` whose quantization() is nullopt; returns `matrix` itself if it
+/// is not quantized. Requires rank 2 (LLMC_CHECK). The text form of the view is floats(W).
 ConstantPtr as_floats(ConstantPtr matrix);
 /// Returns `constant` with its scales multiplied by `factors`, which has one element, or one for
 /// each row (LLMC_CHECK). The new scales are rounded to f32. Returns nullptr if `constant` was not

@@ -76,7 +76,7 @@ Matrices float_matrices(NodeContext& n, const Slots& slots, bool transposed) {
 Matrices quantized_matrices(NodeContext& n, const Slots& slots, int bits, std::int64_t block) {
   const auto dims = constant_dims(n, slots.weights);
   if (!dims) return {};
-  // The codes are in memory; 8 / bits times as many elements may overflow.
+  // The byte count of the codes cannot overflow; the element count, 8 / bits times as large, can.
   if ((*dims)[2] > std::numeric_limits<std::int64_t>::max() / 2 / (*dims)[0] / (*dims)[1]) {
     n.bad("operand " + n.input_name(slots.weights) + " has more elements than can be addressed");
     return {};

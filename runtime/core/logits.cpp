@@ -18,7 +18,7 @@ void choice_did_not_pay(llmc_session& session) {
 }
 
 /// Called when logits after the sequence's last token are read: discards a token that was chosen
-/// without most of them.
+/// by choose_best(), which does not compute most logits.
 void note_reading(llmc_session& session, Sequence& sequence) {
   if (sequence.best == kNoToken) return;
   sequence.best = kNoToken;

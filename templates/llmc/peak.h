@@ -46,7 +46,7 @@ struct NibblePeak {
   }
 };
 
-/// Products with exact panels of the first kind (kernels/product_q4_exact.h).
+/// Products with exact panels whose tiles have one panel (kernels/product_q4_exact.h).
 template <class Exact>
 struct ExactPeak {
   static constexpr uint64_t kMacs = kTokenTile * kPanelRows * kBlock;

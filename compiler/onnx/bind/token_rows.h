@@ -25,8 +25,8 @@ struct TokenRows {
 /// Copies the nodes of `rows.graph` that compute `wanted` and the presents to `builder`. In the
 /// copy, the rows are tokens of one sequence: attention reads one cache, to which the keys and
 /// values of all rows are appended, and one source, and uses the decoder's mask with the graph's
-/// bias by distance. Integers that follow from sizes are computed from those of the decoder, and
-/// the number of past tokens becomes the position of each token. Returns the values of `wanted`,
+/// bias by distance. Integers computed from tensor sizes are recomputed from the decoder's
+/// sizes, and the past length is replaced by each token's position. Returns the values of `wanted`,
 /// followed by keys and values of each layer of `found`, f32[1, kv_heads, past + seq, D].
 ///
 /// Fails with kUnsupported

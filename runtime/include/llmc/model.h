@@ -198,8 +198,8 @@ struct llmc_model {
  *  - mirostat's state after each token, float[tokens]
  * Without has_row (after a rewind) there are no logits until a token is appended. Without the
  * recurrent states (after a rewind, or without a token) they are computed from the tokens. For one
- * model, states with equal sources, tokens, positions, mirostat states, has_row and state_bytes are
- * identical bytes, except for embeddings that differ. */
+ * model, states with equal sources, tokens, embeddings, positions, mirostat states, has_row and
+ * state_bytes are identical bytes. */
 #define LLMC_STATE_VERSION 3u
 typedef struct llmc_state_header {
   char magic[8];     /* "llmcstat" without its terminating zero */

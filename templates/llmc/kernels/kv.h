@@ -10,8 +10,9 @@
 ///     keys    [kv_heads, block/8, padded dim, 8]   eight tokens adjacent
 ///     values  [kv_heads, padded dim/8, block, 8]   eight dims adjacent
 ///
-/// The content of a block depends only on the tokens of its sequence up to the end of the block.
-/// Slots of tokens that are not stored yet are undefined.
+/// K and V of a stored token do not depend on later tokens of its sequence, except in models whose
+/// rotation depends on the length of the text (llmc_segment.last). Slots of tokens that are not
+/// stored yet are undefined.
 namespace llmc {
 inline namespace LLMC_ISA {
 
