@@ -69,8 +69,9 @@ class FileSet {
   std::map<std::string, std::vector<Diagnostic>> warnings_;  // by file
 };
 
-/// Returns the canonical path of a model file. Follows links, because external data is in the folder
-/// of the link's target, but not a link in a Hugging Face snapshot to its blobs/ (FileSet::map).
+/// Returns the canonical path of a model file. Follows links, because external data is in the
+/// folder of the link's target, but not a link in a Hugging Face snapshot to its blobs/
+/// (FileSet::map).
 Result<std::filesystem::path> resolve_model_file(const std::filesystem::path& path);
 
 /// A parsed .onnx file. Raw tensor data is not copied from the mapping.

@@ -69,8 +69,8 @@ struct InputSources {
   ir::ValueId mask;           // f32[1, 1, seq, past + seq], additive; kNoValue if not needed
 };
 
-/// Returns the values that bind_inputs() needs, taken from the decoder's inputs. `embeddings` is not
-/// set.
+/// Returns the values that bind_inputs() needs, taken from the decoder's inputs. `embeddings` is
+/// not set.
 Result<InputSources> decoder_sources(Decoder& decoder, const Part& part);
 
 /// Binds the inputs of `part` in `roles`, which must not contain caches, for one sequence without
