@@ -207,8 +207,9 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
   const auto axis =
       axes && axes->size() == 1 ? ir::normalize_axis((*axes)[0], type.rank()) : std::nullopt;
   // If the size were 0, the slice would be empty, but the gather would fail. A sequence is never
-  // empty.
-  if (!axis || type.dims[*axis].constant()) return false;
+  // empty; the cached tokens may be.
+  const bool may_be_empty = axis && type.dims[*axis] == ir::Dim::symbol("past");
+  if (!axis || may_be_empty || type.dims[*axis].constant()) return false;
   const ValueId index = emit_integers(rw, {-1}, i);
   rw.replace(node.outputs[0],
              rw.emit(ir::Gather{static_cast<std::int64_t>(*axis)}, {node.inputs[0], index}, i));

@@ -19,7 +19,7 @@ namespace llmc::passes {
 ///   gather(concat(…), constant scalar) of a part of size 1 on that axis -> squeeze(part)
 ///   where(constant of one element, x, y)          -> x or y
 ///   x * 1, x / 1, x - 0, pow(x, 1), neg(neg(x))   -> x
-///   slice of the last row, x[-1:] on a symbolic dim -> gather(x, [-1])
+///   slice of the last row, x[-1:] on a symbolic dim but past -> gather(x, [-1])
 ///   slice of the first token's row, x[0:1]        -> gather(x, [0])
 ///   gather_elements(x, column repeated along the axes after it), where the axes before it are 1
 ///                                                 -> gather of rows
