@@ -15,8 +15,8 @@
 /// the model reads a text.
 namespace llmc::calibrate {
 
-/// Weight of the inputs of all experts in the moments of one expert: they count as this number of
-/// rows per column.
+/// The second moments (quant::Moments) of one expert's inputs also include those of all experts'
+/// inputs, with the weight of kSharedRows rows per column.
 inline constexpr double kSharedRows = 0.25;
 
 struct Options {
@@ -41,14 +41,14 @@ struct RoundedMatrix {
 /// number of rows that is not a multiple of a panel's.
 std::vector<RoundedMatrix> matrices_of(const ir::Graph& stages);
 
-/// Encodes these matrices. `stages` is a stage-level decoder with weight formats. Runs all windows
-/// through it node by node, once with the exact matrices and once with the matrices rounded so far.
-/// A matrix is encoded for its inputs in the second run, so that it partly corrects the errors of
-/// earlier matrices. An expert is encoded for its own inputs and, because these may be few, partly
-/// for the inputs of all experts. Memory: two copies of the values between two nodes for all
-/// windows, and a few copies of one matrix or expert. The result does not depend on the host or on
-/// threads. Fails like window_inputs() and the interpreter, and with kBadInput if an input of a
-/// matrix or a weight is not finite, or a weight is too large for its format.
+/// Encodes these matrices. `stages` is a decoder after all passes, with weight formats. Runs all
+/// windows through it node by node, once with the exact matrices and once with the matrices rounded
+/// so far. A matrix is encoded for its inputs in the second run, so that it partly corrects the
+/// errors of earlier matrices. An expert is encoded for its own inputs and, because these may be
+/// few, partly for the inputs of all experts. Memory: two copies of the values between two nodes
+/// for all windows, and a few copies of one matrix or expert. The result does not depend on the
+/// host or on threads. Fails like window_inputs() and the interpreter, and with kBadInput if an
+/// input of a matrix or a weight is not finite, or a weight is too large for its format.
 Result<Matrices> calibrate(const ir::Graph& stages, const Options& options);
 
 }  // namespace llmc::calibrate

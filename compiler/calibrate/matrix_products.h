@@ -5,7 +5,7 @@
 
 #include "compiler/ir/graph.h"
 
-/// The matrix products of a stage-level graph that have constant weights.
+/// The matrix products of a graph of stages that have constant weights.
 namespace llmc::calibrate {
 
 /// Returns whether the node is a Linear, QkvProjection or ExpertLinear.
@@ -23,7 +23,7 @@ struct Product {
   std::size_t inner = 0;        // index of the product in the loop's body
   ir::ConstantPtr weight;
 };
-/// Returns the products of a stage-level graph in the order of execution.
+/// Returns the products of a graph of stages in the order of execution.
 std::vector<Product> products_of(const ir::Graph& stages);
 /// Returns the node of a product.
 const ir::Node& node_of(const ir::Graph& stages, const Product& product);

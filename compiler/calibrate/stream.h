@@ -9,7 +9,8 @@
 #include "compiler/support/result.h"
 #include "compiler/support/worker_pool.h"
 
-/// Evaluates a graph for many windows, one node after the other.
+/// Evaluates a graph for many windows, one node after the other. A window is a part of the
+/// calibration's text, whose tokens are read with empty caches.
 namespace llmc::calibrate {
 
 using TensorPtr = std::shared_ptr<const reference::Tensor>;

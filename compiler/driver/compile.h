@@ -50,7 +50,7 @@ Result<std::vector<Bundle>> compile_model(const CompileOptions& options, Source 
                                           std::span<const std::filesystem::path> folders,
                                           const Progress& progress = {});
 
-/// Writes the bundle of a stage-level graph of a decoder, the output of the passes. Matrices
+/// Writes the bundle of a graph of stages of a decoder, the output of the passes. Matrices
 /// without a format get options.quant. Reads no files of options.model.
 Result<Bundle> compile_stages(const ir::Graph& stages, const CompileOptions& options);
 

@@ -47,7 +47,7 @@ Result<plan::PlanOptions> plan_options(const CompileOptions& options);
 Result<Prepared> prepare(const CompileOptions& options, Source source,
                          std::span<const std::string> targets, Purpose purpose,
                          const Progress& progress, PhaseClock& clock);
-/// Assigns weight formats to the stage-level graph of a decoder and plans it for options.target.
+/// Assigns weight formats to the graph of stages of a decoder and plans it for options.target.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
 /// Runs the passes on a plain graph and plans it. Its shapes must be fixed or have ranges

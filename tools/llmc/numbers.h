@@ -17,8 +17,8 @@ const std::string& last_value(const CLI::results_t& results);
 /// Adds an option for a whole number from `min` to `max`; other values are usage errors.
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
                               std::uint64_t min, std::uint64_t max, const std::string& text);
-/// Like add_whole_number(), for a number of tokens. With the suffixes k, K, m and M, as in "2k", it
-/// is a multiple of 1024 or 1024 * 1024.
+/// Like add_whole_number(), for a number of tokens. The suffixes k and K, as in "2k",
+/// multiply it by 1024, m and M by 1024 * 1024.
 template <class T>
 CLI::Option* add_token_count(CLI::App& app, const std::string& names, T& value, std::int64_t min,
                              std::int64_t max, const std::string& text);

@@ -56,9 +56,11 @@ class SchemaBuilder {
   Expr referenced(const Json& node, const std::string& path);
   static std::string pointer_of(const Json& reference, const std::string& path);
   Expr combined(const Json& node, const char* key, const std::string& path, std::uint32_t depth);
-  /// Returns a rule for a schema. Equal schemas without nested schemas share a rule.
+  /// Returns a rule for a schema. Equal schemas share a rule if their keywords, apart from
+  /// annotations, have scalar values only and none is `$ref`.
   std::uint32_t value_rule(const Json& node, const std::string& path, std::uint32_t depth);
-  /// Returns the rule of the schema that `node` refers to; otherwise a new rule.
+  /// Returns the rule for a schema: an existing one if `node` is a reference or allows any value,
+  /// otherwise that of value_rule().
   std::uint32_t rule_of(const Json& node, const std::string& path, std::uint32_t depth);
   /// Returns an expression for any document, a reference to one rule, which the first call adds.
   Expr any_value();
@@ -85,7 +87,7 @@ class SchemaBuilder {
   Disjointness disjointness_;
   Grammar grammar_;
   std::map<std::string, std::uint32_t> rules_of_pointers_;
-  /// Rules of schemas without nested schemas, by their keywords and values.
+  /// Rules of schemas with scalar values only, by their keywords and values.
   std::map<std::string, std::uint32_t> simple_rules_;
   std::optional<std::uint32_t> any_value_;
   std::vector<std::pair<std::uint32_t, std::string>> pending_;  // rules without a body

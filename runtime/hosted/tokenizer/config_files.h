@@ -27,7 +27,7 @@ struct TokenizerConfig {
   std::optional<bool> add_bos, add_eos;  // nullopt: see the tokenizer file
 };
 
-/// Reads the files into `config`, with the precedence of Hugging Face's tokenizers library. If
+/// Reads the files into `config`, with the precedence of Hugging Face's transformers. If
 /// tokenizer_config.json has added_tokens_decoder, special_tokens_map.json is used only for tokens
 /// that tokenizer_config.json does not name. Otherwise added_tokens.json is read, and
 /// special_tokens_map.json takes precedence in naming tokens.

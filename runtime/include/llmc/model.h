@@ -139,9 +139,8 @@ struct llmc_model {
   /* Runs the model for the rows and stores their K and V. The last layer's rows stay in scratch
    * until the next call; head does not change them. */
   void (*forward)(const llmc_run* run);
-  /* Runs one step of forward. Running all of them in order is the same as forward. The CPU's steps
-   * of a chunk may run as soon as the same step of the chunk before it is done. NULL: steps is 0.
-   */
+  /* Runs one step of forward. Running all of them in order is the same as forward. A step of the
+   * CPU may run when the previous chunk has completed the same step. NULL: steps is 0. */
   void (*run_step)(const llmc_run* run, uint32_t step);
   /* llmc_run_in_flight if steps is not 0, otherwise NULL: programs whose models have no steps do
    * not contain the function. */
@@ -154,8 +153,9 @@ struct llmc_model {
   void (*head)(const llmc_run* run, const float* rows, uint32_t count, float* logits,
                uint32_t* best);
   /* Returns the index that head would store in best for one row. Stores its logit in *logit, or
-   * -infinity if all logits are NaN or -infinity. Of each matrix row that cannot have the largest
-   * logit, reads only a part; sets *computed to the number of the other rows, in whole panels of 8.
+   * -infinity if all logits are NaN or -infinity. Reads only the upper bits of panels (8 rows of
+   * the matrix) whose upper bounds exclude the largest logit. Sets *computed to the number of rows
+   * in the other panels.
    * `room`, float[vocab], is scratch memory. NULL: the format of the head's matrix does not support
    * this. */
   uint32_t (*choose)(const llmc_run* run, const float* row, float* room, float* logit,

@@ -4,7 +4,7 @@
 
 #include "llmc/target.h"
 
-/// Tile sizes for Armv8. The tiles of integer products are the groups of activations (simd/neon.h).
+/// Tile sizes for Armv8. Integer products use tiles of kActivationTokens tokens (simd/neon.h).
 /// simd/vec.h documents the constants. `llmc tune` tries other values and rewrites this file;
 /// results do not depend on them.
 namespace llmc {
