@@ -316,8 +316,9 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
   std::optional<EncoderGraph> encoder;
   if (const ir::Graph* const graph = prepared.model.module.encoder()) {
     if (options.calibration)
-      return failure(ErrorKind::kUnsupported, "--calibrate runs decoders without an encoder",
-                     "leave it out");
+      return failure(ErrorKind::kUnsupported,
+                     "the model has an encoder, and --calibrate is for decoders without one",
+                     "leave out --calibrate");
     LLMC_TRY(const plan::DimRange range, source_range(*graph, options));
     planned.source_min = static_cast<std::uint32_t>(range.min);
     planned.source_max = static_cast<std::uint32_t>(range.max);
@@ -360,9 +361,10 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
   std::map<const ir::Constant*, double> shares;
   if (options.budget) {
     if (encoder)
-      return failure(ErrorKind::kUnsupported,
-                     "--fit and --max-kl choose formats of decoders without an encoder",
-                     "choose a format with --quant");
+      return failure(
+          ErrorKind::kUnsupported,
+          "the model has an encoder, and --fit and --max-kl are for decoders without one",
+          "choose a format with --quant");
     LLMC_TRY(FittedGraph fitted,
              fit_formats(stages,
                          {options, prepared.model, prepared.content.tokenizer.get(),

@@ -169,10 +169,11 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
   if (source.is_function && source.dims.empty()) {
     source.dims = usual_dims(source.model.graph());
     if (!source.dims.empty() && options.import.on_warning)
-      options.import.on_warning({.file = options.model.string(),
-                                 .message = "the inputs have sizes that are not fixed; assuming " +
-                                            dim_flags(source.dims),
-                                 .hint = "--dim gives others"});
+      options.import.on_warning(
+          {.file = options.model.string(),
+           .message =
+               "the inputs have sizes that are not fixed; assuming " + dim_flags(source.dims),
+           .hint = "--dim gives others; it must then be given for each of them"});
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   source.import_seconds = seconds.count();

@@ -167,10 +167,12 @@ std::string whole_forward(const Plan& plan, LoopNests& nests) {
     const auto* loop = std::get_if<plan::LoopStage>(&stage.op);
     if (!loop) continue;
     const std::string type = type_name(loop->function + "_weights");
+    const std::uint32_t last = loop->first_layer + loop->count * loop->layers_per_pass - 1;
     text += fmt::format(
-        "\n/// Computes layers {} to {}, {} per call.\n"
+        "\n/// Computes {}, {} per call.\n"
         "void {}(const KernelContext& context, const {}& w, uint32_t layer_index) {{\n{}}}\n",
-        loop->first_layer, loop->first_layer + loop->count * loop->layers_per_pass - 1,
+        last == loop->first_layer ? fmt::format("layer {}", last)
+                                  : fmt::format("layers {} to {}", loop->first_layer, last),
         loop->layers_per_pass == 1 ? "one" : std::to_string(loop->layers_per_pass), loop->function,
         type, body({plan, loop, nests}, loop->body));
   }

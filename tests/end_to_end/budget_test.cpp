@@ -165,7 +165,7 @@ TEST_F(Budget, ModelsThatCannotBeMeasuredAreRefused) {
     EXPECT_EQ(ran.code, 4) << sample << ": " << ran.err;
     EXPECT_THAT(ran.err, HasSubstr(message));
   };
-  refused("s2s-t5-ts18", "--fit=1M", "decoders without an encoder");
+  refused("s2s-t5-ts18", "--fit=1M", "the model has an encoder, and --fit");
   refused("arch-mamba2-ts18-eager", "--fit=1M", "input 'state.0' is a state");
   refused("hfq-llama-ts18-int4-asym32", "--fit=1M", "no matrix whose format");
 }

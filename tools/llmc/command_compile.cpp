@@ -193,6 +193,7 @@ Action add_compile(CLI::App& app, const Globals& globals) {
       ->type_name("FOLDER");
   app.add_option("--name", command->model.compile.name,
                  "Prefix of every C name (default: from MODEL)")
+      ->check(refuse_empty)
       ->type_name("NAME");
   add_build_options(app, *command, ModelUse::kCompile);
   app.add_option("--dump-ir", command->dump_ir, "Folder for dumps of the graph after each pass")

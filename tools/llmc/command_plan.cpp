@@ -20,14 +20,19 @@ namespace {
 
 /// Fails with kUsage for an option that cannot change a bundle.
 Status check_bundle_options(const BuildOptions& command) {
-  const bool given = command.function.function || !command.function.dims.empty() ||
-                     command.grammar.given() || command.weights_option->count() > 0 ||
-                     command.system_prompt.file_option->count() > 0 ||
-                     command.system_prompt.tokens_option->count() > 0;
-  if (!given) return ok_status();
-  return usage_error(
-      "--function, --dim, --weights, a grammar or a system prompt cannot change a compiled bundle",
-      "remove the option, or compile the model again with it");
+  std::string given;
+  const auto add = [&given](bool is_given, std::string_view name) {
+    if (is_given) given += (given.empty() ? "" : ", ") + std::string(name);
+  };
+  add(command.function.function, "--function");
+  add(!command.function.dims.empty(), "--dim");
+  add(command.grammar.given(), "a grammar");
+  add(command.weights_option->count() > 0, "--weights");
+  add(command.system_prompt.file_option->count() > 0, "--system-prompt");
+  add(command.system_prompt.tokens_option->count() > 0, "--system-prompt-tokens");
+  if (given.empty()) return ok_status();
+  return usage_error(given + " cannot change a compiled bundle",
+                     "remove the option, or compile the model again with it");
 }
 
 struct PlanCommand {

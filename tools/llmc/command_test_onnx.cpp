@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <charconv>
 #include <memory>
 
 #include "compiler/evaluate/test_onnx.h"
@@ -25,6 +26,14 @@ std::string outcome(const evaluate::OutputDifference& output) {
   return text;
 }
 
+std::string refuse_negative(const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, value);
+  if (error == std::errc{} && next == end && value >= 0) return {};
+  return "takes a number of at least 0, not '" + printable(text, 40) + "'";
+}
+
 Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   evaluate::TestOnnxOptions options;
   options.model = command.model;
@@ -34,6 +43,7 @@ Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   LLMC_TRY(options.target, checked_target(command.target));
   options.emulator = command.emulator;
   LLMC_TRY(options.opt_level, parse_opt_level(command.opt_level));
+  LLMC_RETURN_IF_ERROR(refuse_bundle(command.model));
   note_model_file(globals, command.model);
   Progress line(globals);
   LLMC_TRY(const auto results, evaluate::test_onnx(options, progress_of(line)));
@@ -93,13 +103,13 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
   add_dims(app, command->dims);
   app.add_option("--rtol", command->tolerance.relative,
                  "Relative tolerance of floats (default: 1e-3)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(refuse_negative)
       ->capture_default_str();
   app.add_option(
          "--atol", command->tolerance.absolute,
          "Absolute tolerance of floats (default: 1e-7 + 1e-5 times the largest expected element; "
          "f16: 5e-3, bf16: 4e-2)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(refuse_negative);
   return [command, &globals] { return test_onnx(*command, globals); };
 }
 

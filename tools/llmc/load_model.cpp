@@ -34,8 +34,7 @@ void note_without_effect(const ModelOptions& options, const Globals& globals) {
   if (names.empty()) return;
   note(globals,
        fmt::format("llmc: warning: no effect on {}, which is compiled as a function of its inputs: "
-                   "{}\nhint: remove them; a function keeps the graph's own types and has no "
-                   "cache",
+                   "{}\nhint: remove what is listed; a function has no context and no cache",
                    printable(options.model, 200), names));
 }
 

@@ -88,7 +88,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                                "{})",
                                target::portable_here().name)
                          : "Target, listed by llmc targets (default: best for this machine)";
-  fixed(app.add_option("--target", options.target, target_help))->type_name("NAME");
+  fixed(app.add_option("--target", options.target, target_help))
+      ->check(refuse_empty)
+      ->type_name("NAME");
   const bool lists = use == ModelUse::kCompare;
   if (!lists) {
     options.quant_option =
@@ -133,6 +135,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
                        "KV cache format, also for the keys and values of an encoder's source: "
                        "f32, f16, int8, or separate "
                        "formats such as K=int8,V=fp8 (default: f16; with --quant f32, f32)"))
+        ->check(refuse_empty)
         ->type_name("FORMAT");
   }
   CLI::Option* const chunk =
@@ -160,7 +163,7 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   CLI::Option* const accelerate = app.add_option_function<std::string>(
       "--accelerate", [&c](const std::string& name) { c.accelerate = name == "none" ? "" : name; },
       fmt::format("Accelerator for prompts: none, {} (default: none)", target::device_names()));
-  of_decoders(accelerate->type_name("DEVICE"));
+  of_decoders(accelerate->check(refuse_empty)->type_name("DEVICE"));
   if (use != ModelUse::kPlan && use != ModelUse::kCompile)
     add_opencl_device(app, options.opencl_device);
   of_decoders(number("--in-flight", c.in_flight, plan::kMaxInFlight,
@@ -228,6 +231,10 @@ Result<std::uint32_t> parse_opt_level(const std::string& text) {
                      "1: reference, 2: SIMD, 3: SIMD with tiles");
 }
 
+std::string refuse_empty(const std::string& value) {
+  return value.empty() ? "is empty: leave the option out for the default" : std::string();
+}
+
 Status refuse_bundle(const std::string& model) {
   if (!driver::looks_like_bundle(model)) return ok_status();
   return usage_error(fmt::format("{} is a compiled bundle", printable(model)),
@@ -235,6 +242,9 @@ Status refuse_bundle(const std::string& model) {
 }
 
 Result<std::string> checked_target(const std::string& name) {
+  if (name.find(',') != name.npos)
+    return usage_error(fmt::format("--target {}: one target is needed", printable(name, 80)),
+                       "lists of targets are for llmc compile and llmc plan");
   LLMC_TRY(const target::Target* target,
            target::find(name.empty() ? target::best_here().name : name));
   return std::string(target->name);
@@ -309,7 +319,8 @@ Result<std::uint32_t> threads_for(std::uint32_t requested, std::uint32_t max) {
   if (requested > max) {
     return usage_error(
         fmt::format("--threads {}: the model was compiled for at most {}", requested, max),
-        "use fewer, or compile with a larger --threads-max");
+        fmt::format("use fewer, or add --threads-max {}; a bundle has to be compiled with it",
+                    requested));
   }
   return requested > 0 ? requested : std::min(hosted::usable_cores(), std::max(max, 1u));
 }

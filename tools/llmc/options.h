@@ -53,6 +53,8 @@ void note_without_effect(const ModelOptions& options, const Globals& globals);
 
 /// Adds MODEL and the options of compilation.
 void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use);
+/// Check of an option whose value may not be empty: returns the error text, or nothing.
+std::string refuse_empty(const std::string& value);
 /// Fails with kUsage if `model` is a compiled bundle, for commands that need the original model.
 Status refuse_bundle(const std::string& model);
 /// Returns the name of the target with this name or alias; for an empty name, the best target for

@@ -73,7 +73,7 @@ Result<std::vector<float>> sound_features(const std::string& file, const std::st
   const exec::ModelFacts& model = native.model();
   if (model.source_width == 0)
     return usage_error("--audio needs a speech model, and this one has no encoder of sound",
-                       "give a text with --source");
+                       "give a text: -p for a decoder, --source for an encoder-decoder");
   const bool spectrogram = model.source_width > 1;
   if (spectrogram && (expected.mels != model.source_width || native.bundle_facts().frames_first))
     return usage_error(
