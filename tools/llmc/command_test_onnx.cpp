@@ -1,10 +1,10 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <memory>
 
 #include "compiler/evaluate/test_onnx.h"
 #include "tools/llmc/function_text.h"
+#include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 
 namespace llmc::cli {
@@ -28,9 +28,7 @@ std::string outcome(const evaluate::OutputDifference& output) {
 
 std::string refuse_negative(const std::string& text) {
   double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, value);
-  if (error == std::errc{} && next == end && value >= 0) return {};
+  if (parse_whole(text, value) && value >= 0) return {};
   return "takes a number of at least 0, not '" + printable(text, 40) + "'";
 }
 

@@ -15,13 +15,6 @@ std::string long_name(const std::string& names) {
   return names.substr(begin, names.find(',', begin) - begin);
 }
 
-template <class T>
-bool parse_whole(const std::string& text, T& value) {
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && next == end;
-}
-
 /// Parses a number of tokens: "2048", "2k", "32K", "1M" (multiples of 1024).
 bool parse_tokens(const std::string& given_text, std::int64_t& value) {
   std::string_view text = given_text;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "compiler/support/counted.h"
+#include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/cli.h"
 #include "tools/llmc/function_text.h"
 

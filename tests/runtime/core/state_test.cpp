@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/core/checksum.h"
+#include "runtime/core/history.h"
 #include "tests/runtime/core/compiled_prompt.h"
 #include "tests/runtime/core/plain_model.h"
 
