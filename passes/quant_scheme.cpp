@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+
+#include "compiler/support/name_list.h"
 
 namespace llmc::passes {
 namespace {
@@ -32,13 +35,7 @@ std::optional<QuantScheme> parse_quant_scheme(std::string_view name) {
 }
 
 std::string quant_scheme_list(std::string_view last_separator) {
-  std::string text;
-  for (const QuantScheme& scheme : kSchemes) {
-    const bool last = &scheme == &kSchemes.back();
-    if (!text.empty()) text += last ? last_separator : ", ";
-    text += quant_name(scheme);
-  }
-  return text;
+  return name_list(kSchemes | std::views::transform(quant_name), last_separator);
 }
 
 }  // namespace llmc::passes

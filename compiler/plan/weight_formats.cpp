@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
+
+#include "compiler/support/name_list.h"
 
 namespace llmc::plan {
 namespace {
@@ -46,13 +49,10 @@ std::optional<WeightFormat> parse_weight_format(std::string_view name) {
 }
 
 std::string weight_format_list(std::string_view last_separator) {
-  std::string text;
-  for (const WeightFormatInfo& info : kWeightFormats) {
-    const bool last = &info == std::end(kWeightFormats) - 1;
-    if (!text.empty()) text += last ? last_separator : ", ";
-    text += weight_format_name(info.format);
-  }
-  return text;
+  return name_list(kWeightFormats | std::views::transform([](const WeightFormatInfo& info) {
+                     return weight_format_name(info.format);
+                   }),
+                   last_separator);
 }
 
 }  // namespace llmc::plan

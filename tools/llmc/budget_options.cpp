@@ -3,20 +3,19 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <ranges>
 
 #include "compiler/calibrate/choice.h"
+#include "compiler/plan/weight_formats.h"
+#include "compiler/support/name_list.h"
 #include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/plan_text.h"
 
 namespace llmc::cli {
 
 std::vector<CLI::Option*> add_budget(CLI::App& app, BudgetOptions& options, bool lists) {
-  std::string formats;
-  for (const ir::WeightFormat format : calibrate::kChoices) {
-    const bool last = format == calibrate::kChoices.back();
-    formats += formats.empty() ? "" : last ? " or " : ", ";
-    formats += ir::kWeightFormatNames[static_cast<std::size_t>(format)];
-  }
+  const std::string formats =
+      name_list(calibrate::kChoices | std::views::transform(plan::weight_format_name), " or ");
   options.fit_option =
       app.add_option(
              "--fit", options.fit,
