@@ -30,12 +30,15 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
   add_function_options(app, options.function);
   add_grammar_options(app, options.grammar);
   add_system_prompt_options(app, options.system_prompt);
-  options.weights_option =
-      app.add_option(
-             "--weights", options.weights,
-             "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
-          ->check(CLI::IsMember({"embed", "file"}))
-          ->type_name("PLACE");
+  app.add_option(
+         "--weights", options.weights,
+         "Storage of weights, embed: in the library, file: NAME.weights.bin (default: embed)")
+      ->check(CLI::IsMember({"embed", "file"}))
+      ->type_name("PLACE");
+  for (const char* const name :
+       {"--function", "--dim", "--grammar", "--grammar-file", "--json-schema", "--json-schema-file",
+        "--system-prompt", "--system-prompt-tokens", "--weights"})
+    options.model.fixed.push_back(app.get_option(name));
   app.add_option("--stages", options.stages,
                  "Cut the model into N libraries of consecutive layers, for N machines; auto: the "
                  "smallest N for which weights and arena of each fit --max-ram")

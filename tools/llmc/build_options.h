@@ -18,7 +18,6 @@ struct BuildOptions {
   GrammarOptions grammar;
   std::string weights = "embed", max_ram;
   std::string stages;  // number of shards, or "auto"; empty: the whole model
-  CLI::Option* weights_option = nullptr;
 };
 void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use);
 

@@ -18,23 +18,6 @@
 namespace llmc::cli {
 namespace {
 
-/// Fails with kUsage for an option that cannot change a bundle.
-Status check_bundle_options(const BuildOptions& command) {
-  std::string given;
-  const auto add = [&given](bool is_given, std::string_view name) {
-    if (is_given) given += (given.empty() ? "" : ", ") + std::string(name);
-  };
-  add(command.function.function, "--function");
-  add(!command.function.dims.empty(), "--dim");
-  add(command.grammar.given(), "a grammar");
-  add(command.weights_option->count() > 0, "--weights");
-  add(command.system_prompt.file_option->count() > 0, "--system-prompt");
-  add(command.system_prompt.tokens_option->count() > 0, "--system-prompt-tokens");
-  if (given.empty()) return ok_status();
-  return usage_error(given + " cannot change a compiled bundle",
-                     "remove the option, or compile the model again with it");
-}
-
 struct PlanCommand {
   BuildOptions build;
   std::uint32_t timeline_tokens = 0;  // length of the prompt; 0: no timeline
@@ -71,7 +54,6 @@ Result<int> plan(const PlanCommand& plan_command, const Globals& globals) {
   LLMC_RETURN_IF_ERROR(check_output_file("--timeline-svg", plan_command.svg));
   if (driver::looks_like_bundle(command.model.model)) {
     LLMC_RETURN_IF_ERROR(compile_options(command.model));
-    LLMC_RETURN_IF_ERROR(check_bundle_options(command));
     if (timeline)
       return usage_error("--timeline needs the model, not a bundle",
                          "give the path that was compiled");
