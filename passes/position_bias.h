@@ -15,8 +15,8 @@ namespace llmc::passes {
 /// What a bias depends on besides the head.
 enum class BiasIndex : std::uint8_t { kNothing, kDistance, kKey };
 
-/// Returns what the sum of two terms depends on; nullopt if a term is unknown, or if one depends on
-/// the distance and the other on the key.
+/// Returns the index on which the sum of two terms depends. Returns nullopt if a term is unknown,
+/// or if one term depends on the distance and the other on the key.
 std::optional<BiasIndex> combined(std::optional<BiasIndex> a, std::optional<BiasIndex> b);
 
 /// Analyses values that are computed from positions alone: by elementwise operators, lookups in

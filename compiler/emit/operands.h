@@ -7,7 +7,7 @@
 
 namespace llmc::emit {
 
-/// C++ expressions for what the stages of one emitted function read and write.
+/// Returns C++ expressions for the buffers, weights and numbers of the stages of one function.
 class Operands {
  public:
   explicit Operands(const FunctionContext& context)

@@ -19,7 +19,8 @@ class RowWidths {
   explicit RowWidths(const plan::Program& program);
   /// Returns the C++ expression for `width`, the number of elements in a row of the buffer.
   std::string operator()(plan::BufferId buffer, std::uint64_t width) const;
-  /// Returns the width that "kFfn" stands for; 0 if there is none or there are several.
+  /// Returns the value of the emitted constant kFfn, the width of feed-forward rows. Returns 0 if
+  /// the decoder has no such rows, or rows of several widths: then kFfn is not emitted.
   std::uint64_t ffn() const { return ffn_.width; }
 
  private:

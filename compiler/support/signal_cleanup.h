@@ -9,8 +9,8 @@ namespace llmc {
 
 /// Delays the signals that install_signal_cleanup() catches while a folder is created, registered
 /// or renamed, or a command is started: the handler runs before or after such a section, never
-/// during it. Sections must be short, because the handler waits for those of other threads, but for
-/// at most 2 seconds.
+/// during it. Sections must be short: the handler waits until other threads have left theirs, at
+/// most 2 seconds.
 class DelayedSignals {
  public:
   /// Does not return if the handler has already begun on another thread: the process is about to

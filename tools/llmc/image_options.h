@@ -39,8 +39,8 @@ struct PromptImage {
 
 /// Reads the images or sounds of a prompt with the tokens `ids`. `model`: folder or bundle of the
 /// model; `native`: the same model, loaded. In the prompt, an image is one image token of the model
-/// or several successive ones. A sound is one sound token, which stands for all rows of the
-/// encoder, or n > 1 successive ones, which stand for the first n rows. Fails with kUsage if the
+/// or several successive ones. One sound token is replaced by all rows of the encoder; n > 1
+/// successive sound tokens are replaced by the first n rows. Fails with kUsage if the
 /// model has no media encoder, one whose inputs are not pixels and masks of fixed sizes, or no
 /// token for images or sounds. Fails with kUsage if the prompt has another number of images, if a
 /// grid is given for a model without positions in images, if the rows do not fill the grid, or if
