@@ -8,6 +8,7 @@
 
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
+#include "compiler/support/check.h"
 #include "passes/assign_weight_formats.h"
 #include "passes/canonical_positions.h"
 #include "passes/choose_by_length.h"
@@ -144,6 +145,8 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
     for (ir::ValueId input : result.graph.inputs()) kept.insert(result.graph.value(input).name);
     for (std::string& name : before)
       if (!kept.contains(name)) report.dropped_inputs.push_back(std::move(name));
+    // Inputs of a plain graph are parameters of the compiled function.
+    LLMC_CHECK(options.context.is_decoder || report.dropped_inputs.empty());
     result.reports.push_back(std::move(report));
     if (options.dump)
       LLMC_RETURN_IF_ERROR(options.dump(result.reports.size(), entry.name, result.graph));

@@ -7,7 +7,6 @@
 
 #include "compiler/driver/core_objects.h"
 #include "compiler/driver/resources.h"
-#include "compiler/emit/plain_source.h"
 #include "compiler/emit/source.h"
 #include "compiler/support/file.h"
 
@@ -31,11 +30,8 @@ Status ModelCode::write_file(const std::string& relative, std::string_view conte
 
 Status ModelCode::write(std::uint64_t weights_hash) {
   const bool plain = plan_.program.is_plain();
-  const std::string source =
-      plain ? emit::function_source(plan_, weights_hash) : emit::model_source(plan_, weights_hash);
-  LLMC_RETURN_IF_ERROR(
-      write_file(plan_.options.name + ".h",
-                 plain ? emit::function_header(plan_) : emit::header(plan_, weights_hash)));
+  const std::string source = emit::model_source(plan_, weights_hash);
+  LLMC_RETURN_IF_ERROR(write_file(plan_.options.name + ".h", emit::header(plan_, weights_hash)));
   LLMC_RETURN_IF_ERROR(write_file("src/model.cpp", source));
   // A plain graph needs no runtime.
   const std::vector<Resource> resources = plain ? headers_for(source) : resources_for(source);

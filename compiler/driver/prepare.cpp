@@ -27,12 +27,6 @@
 namespace llmc::driver {
 namespace {
 
-std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  return inputs;
-}
-
 Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& options,
                              const passes::PassContext& context) {
   passes::PipelineOptions pipeline;
@@ -117,18 +111,18 @@ Status prepare_grammar(const CompileOptions& options, Prepared& prepared) {
   return ok_status();
 }
 
-/// The entry kEncode or kEncodeImage: its graph after the passes, and its inputs before the passes.
+/// An encoder of a decoder.
 struct EncoderGraph {
-  ir::Graph stages;
-  std::vector<ir::Value> inputs;
-  plan::DimRanges dims;  // ranges of the symbols in the inputs
-  bool is_media = false;
+  ir::EntryKind kind = ir::EntryKind::kEncode;  // or kEncodeMedia
+  ir::Graph stages;                             // after the passes
+  plan::DimRanges dims;                         // ranges of the symbols in the inputs
+
+  bool is_media() const { return kind == ir::EntryKind::kEncodeMedia; }
 };
 
 /// Runs the passes on an encoder.
 Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOptions& options) {
   EncoderGraph encoder;
-  encoder.inputs = inputs_of(graph);
   passes::PipelineOptions pipeline;
   pipeline.context = {.options = {.weights = options.quant}, .is_decoder = false};
   LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
@@ -141,7 +135,7 @@ Result<EncoderGraph> prepare_media_encoder(const ir::Graph& graph, const Compile
   LLMC_TRY(const MediaGraph image, bind_media_dims(graph, options));
   LLMC_TRY(EncoderGraph encoder, prepare_encoder(image.graph, options));
   encoder.dims = image.dims;
-  encoder.is_media = true;
+  encoder.kind = ir::EntryKind::kEncodeMedia;
   return encoder;
 }
 
@@ -155,35 +149,31 @@ bool may_leave_out(const Error& error, const CompileOptions& options) {
 
 Result<std::shared_ptr<const plan::Plan>> plan_encoder(const EncoderGraph& encoder,
                                                        plan::PlanOptions planned) {
-  planned.name += encoder.is_media ? "_image" : "_encoder";
-  planned.raw_weights = true;
-  planned.is_encoder = !encoder.is_media;
+  planned.entry = encoder.kind;
+  planned.name += encoder.is_media() ? "_image" : "_encoder";
   planned.open_dims = encoder.dims;
-  LLMC_TRY(plan::Plan plan, plan::make_plain_plan(encoder.stages, encoder.inputs, planned));
+  LLMC_TRY(plan::Plan plan, plan::make_plan(encoder.stages, planned));
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
 
-/// Plans `stages`, the graph after the passes, for each target. `inputs`: inputs of a function;
-/// nullptr for a decoder.
+/// Plans `stages`, the graph after the passes, for each target.
 Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::PlanOptions planned,
                                              const CompileOptions& options,
                                              std::span<const std::string> targets,
-                                             const std::vector<ir::Value>* inputs = nullptr,
                                              const EncoderGraph* encoder = nullptr) {
   std::vector<plan::Plan> plans;
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
     planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
     // A chunk never has more tokens than the context, or than sequences in a batch.
-    if (options.chunk == 0 && !inputs)
+    if (options.chunk == 0 && planned.entry == ir::EntryKind::kForward)
       planned.chunk = std::min(planned.chunk, std::max(planned.ctx, planned.batch));
     plan::EncoderPlans encoders;
     if (encoder) {
-      LLMC_TRY((encoder->is_media ? encoders.media : encoders.source),
+      LLMC_TRY((encoder->is_media() ? encoders.media : encoders.source),
                plan_encoder(*encoder, planned));
     }
-    auto plan = inputs ? plan::make_plain_plan(stages, *inputs, planned)
-                       : plan::make_plan(stages, planned, std::move(encoders));
+    auto plan = plan::make_plan(stages, planned, std::move(encoders));
     if (!plan.ok()) return std::move(plan).error();
     LLMC_RETURN_IF_ERROR(check_sizes(*plan, options));
     if (plan->partition && options.want_ir && options.on_text)
@@ -215,7 +205,7 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
   if (const std::string flags = missing_dims(graph, source.dims); !flags.empty())
     return open_sizes(options, flags);
   planned.open_dims = source.dims;
-  const std::vector<ir::Value> inputs = inputs_of(graph);
+  planned.entry = ir::EntryKind::kRun;
   Prepared prepared;
   prepared.model = std::move(source.model);
   report(progress, "passes", 0, 0);
@@ -224,7 +214,7 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
            run_passes(graph, options, {.options = {.weights = quant}, .is_decoder = false}));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
-  auto plans = plan_targets(stages, planned, options, targets, &inputs);
+  auto plans = plan_targets(stages, planned, options, targets);
   if (!plans.ok()) return std::move(plans).error().in_file(options.model.string());
   prepared.plans = *std::move(plans);
   clock.finish("plan");
@@ -377,10 +367,10 @@ Result<Prepared> prepare_decoder(const CompileOptions& options, Source source,
   }
   report(progress, "plan", 0, 0);
   const auto plans_with = [&](const EncoderGraph* of) {
-    return plan_targets(stages, planned, options, targets, nullptr, of);
+    return plan_targets(stages, planned, options, targets, of);
   };
   auto plans = plans_with(encoder ? &*encoder : nullptr);
-  if (!plans.ok() && encoder && encoder->is_media && may_leave_out(plans.error(), options)) {
+  if (!plans.ok() && encoder && encoder->is_media() && may_leave_out(plans.error(), options)) {
     if (auto alone = plans_with(nullptr); alone.ok()) {
       warn(importer::without_media_encoder(plans.error()));
       plans = std::move(alone);
@@ -429,11 +419,12 @@ Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& o
   return prepared;
 }
 
-Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options, passes::QuantScheme quant) {
+Result<plan::Plan> plan_graph(const ir::Graph& graph, plan::PlanOptions options,
+                              passes::QuantScheme quant) {
   LLMC_TRY(const ir::Graph stages,
            run_passes(graph, {}, {.options = {.weights = quant}, .is_decoder = false}));
-  return plan::make_plain_plan(stages, inputs, options);
+  options.entry = ir::EntryKind::kRun;
+  return plan::make_plan(stages, options);
 }
 
 }  // namespace llmc::driver

@@ -50,10 +50,10 @@ Result<Prepared> prepare(const CompileOptions& options, Source source,
 /// Assigns weight formats to the graph of stages of a decoder and plans it for options.target.
 Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& options);
 
-/// Runs the passes on a plain graph and plans it. Its shapes must be fixed or have ranges
-/// (options.open_dims). `inputs`: the inputs of the function's signature, including those that
-/// became constants. `quant`: the format of the matrices; kUnset keeps their format in the model.
-Result<plan::Plan> plan_graph(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                              const plan::PlanOptions& options, passes::QuantScheme quant = {});
+/// Runs the passes on a plain graph and plans it as kRun. Its shapes must be fixed or have ranges
+/// (options.open_dims). `quant`: the format of the matrices; kUnset keeps their format in the
+/// model.
+Result<plan::Plan> plan_graph(const ir::Graph& graph, plan::PlanOptions options,
+                              passes::QuantScheme quant = {});
 
 }  // namespace llmc::driver

@@ -33,7 +33,7 @@ struct MediaGraph {
   ir::Graph graph;       // symbols with a number are bound
   plan::DimRanges dims;  // sizes of its symbols: options.dims, or usual_dims()
 };
-/// Binds the symbols of `graph`, the entry kEncodeImage of `options.model`. Fails like bind_dims(),
+/// Binds the symbols of `graph`, the entry kEncodeMedia of `options.model`. Fails like bind_dims(),
 /// and with kUsage if a symbol has no size.
 Result<MediaGraph> bind_media_dims(const ir::Graph& graph, const CompileOptions& options);
 

@@ -62,9 +62,4 @@ std::string CommentedLines::text() const {
   return text;
 }
 
-std::string weight_comment(const plan::PackedWeight& weight) {
-  return fmt::format("{}[{}, {}]  {}", weight.format_name(), weight.rows, weight.columns,
-                     comment_text(weight.name, 80));
-}
-
 }  // namespace llmc::emit

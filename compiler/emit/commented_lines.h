@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/plan/program.h"
-
 namespace llmc::emit {
 
 /// Lines of code with comments: aligned after the code, or before each line if the code is too
@@ -25,8 +23,5 @@ class CommentedLines {
   std::size_t width_ = 0;  // of the longest code
   std::vector<std::pair<std::string, std::string>> lines_;
 };
-
-/// Returns the comment of a packed weight: "q4[64, 96]  name in the model".
-std::string weight_comment(const plan::PackedWeight& weight);
 
 }  // namespace llmc::emit

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "compiler/emit/plain_source.h"
+#include "compiler/emit/runner_table.h"
 #include "compiler/emit/source.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/check.h"
@@ -81,7 +81,7 @@ std::string gemm_runner_source(const GemmKernel& kernel, const target::Target& t
              "}}\n\n"
              "}}  // namespace\n",
              fmt::arg("tokens", kernel.tokens), fmt::arg("function", kGemmFunction)) +
-         function_table(std::array<RunnerFunction, 1>{{{"call"}}});
+         runner_table(std::array<RunnerFunction, 1>{{{"call"}}});
 }
 
 }  // namespace llmc::emit

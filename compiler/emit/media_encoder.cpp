@@ -8,7 +8,7 @@
 #include "compiler/emit/dim_names.h"
 #include "compiler/emit/loop_nests.h"
 #include "compiler/emit/names.h"
-#include "compiler/emit/plain_source.h"
+#include "compiler/emit/ports.h"
 #include "compiler/support/identifier.h"
 
 namespace llmc::emit {

@@ -41,11 +41,8 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& op
                                                        const ir::Graph& graph,
                                                        const driver::Progress& progress) {
   driver::report(progress, "compile", 0, 0);
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{
-      .graph = &graph, .inputs = inputs, .name = "model", .open_dims = options.dims};
+  const exec::FunctionLibrary::Job job{.graph = &graph, .name = "model", .open_dims = options.dims};
   LLMC_TRY(auto library,
            exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimization,
                                           outcome, options.opt_level, options.emulator));

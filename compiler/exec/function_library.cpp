@@ -14,8 +14,10 @@
 #include "compiler/driver/prepare.h"
 #include "compiler/driver/resources.h"
 #include "compiler/driver/toolchain.h"
-#include "compiler/emit/plain_source.h"
+#include "compiler/emit/run_entry.h"
+#include "compiler/emit/runner_table.h"
 #include "compiler/emit/weights.h"
+#include "compiler/emit/wrap.h"
 #include "compiler/exec/dim_sizes.h"
 #include "compiler/exec/emulator.h"
 #include "compiler/exec/runner_process.h"
@@ -113,12 +115,12 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     // Plan for weights in a file, but keep them in memory.
     plan::PlanOptions options;
     options.target = target;
+    options.entry = ir::EntryKind::kRun;
     options.name = jobs[i].name;
     options.embed_weights = false;
     options.open_dims = jobs[i].open_dims;
-    auto plan = jobs[i].plan
-                    ? Result(*jobs[i].plan)
-                    : driver::plan_graph(*jobs[i].graph, jobs[i].inputs, options, jobs[i].quant);
+    auto plan = jobs[i].plan ? Result(*jobs[i].plan)
+                             : driver::plan_graph(*jobs[i].graph, options, jobs[i].quant);
     if (!plan.ok()) {
       outcome[i] = plan.error();
       continue;
@@ -128,7 +130,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     State::Entry entry{.plan = *std::move(plan), .weights = {}};
     entry.number = static_cast<std::uint32_t>(functions.size());
     LLMC_TRY(const std::uint64_t hash, State::make_weights(entry));
-    source += emit::function_body(entry.plan, hash);
+    source += emit::wrapped(emit::run_entry(entry.plan, hash));
     functions.push_back({jobs[i].name + "_run_with", true});
     state->entries.back() = std::move(entry);
   }
@@ -136,8 +138,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
   for (const auto& entry : state->entries)
     if (entry) plans.push_back(&entry->plan);
-  source = emit::function_includes(plans) + source;
-  if (state->emulator) source += emit::function_table(functions);
+  source = emit::run_includes(plans) + source;
+  if (state->emulator) source += emit::runner_table(functions);
 
   LLMC_TRY(TemporaryDirectory folder, TemporaryDirectory::create());
   LLMC_RETURN_IF_ERROR(driver::write_resources(folder.path(), driver::headers_for(source)));

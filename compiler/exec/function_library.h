@@ -24,9 +24,8 @@ class FunctionLibrary {
  public:
   struct Job {
     const ir::Graph* graph = nullptr;
-    std::vector<ir::Value> inputs = {};  // inputs of the signature, as for plan_graph()
-    std::string name;                    // a unique C identifier
-    /// The plan, if it already exists; then `graph`, `inputs`, `quant` and `open_dims` are unused.
+    std::string name;  // a unique C identifier
+    /// The plan, if it already exists; then `graph`, `quant` and `open_dims` are unused.
     /// Of its options only threads_max is used.
     const plan::Plan* plan = nullptr;
     passes::QuantScheme quant = {};  // as for plan_graph()

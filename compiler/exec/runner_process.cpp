@@ -8,7 +8,7 @@
 
 #include "compiler/driver/library_status.h"
 #include "compiler/driver/resources.h"
-#include "compiler/emit/plain_source.h"
+#include "compiler/emit/runner_table.h"
 #include "compiler/support/file.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
@@ -79,7 +79,7 @@ Status try_emulator(const driver::Toolchain& toolchain, const target::Target& ta
                     const Emulator& emulator) {
   LLMC_TRY(const TemporaryDirectory folder, TemporaryDirectory::create());
   const fs::path source = folder.path() / "none.cpp", object = folder.path() / "none.o";
-  LLMC_RETURN_IF_ERROR(write_file(source, emit::function_table({})));
+  LLMC_RETURN_IF_ERROR(write_file(source, emit::runner_table({})));
   LLMC_RETURN_IF_ERROR(
       driver::compile_source(toolchain, folder.path(), driver::core_arguments(target),
                              source.filename().string(), object.filename().string()));

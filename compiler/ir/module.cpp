@@ -34,8 +34,8 @@ bool is_state(const State& state, const TensorType& type) {
 
 }  // namespace
 
-const Graph* Module::entry(std::string_view name) const {
-  const auto at = std::ranges::find(entries, name, &Entry::name);
+const Graph* Module::entry(EntryKind kind) const {
+  const auto at = std::ranges::find(entries, kind, &Entry::kind);
   return at == entries.end() ? nullptr : &at->graph;
 }
 
@@ -50,7 +50,7 @@ std::int64_t Module::vocabulary() const {
 
 Module plain_module(Graph graph) {
   Module module;
-  module.entries.push_back({std::string(kRun), std::move(graph)});
+  module.entries.push_back({EntryKind::kRun, std::move(graph)});
   return module;
 }
 

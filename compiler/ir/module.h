@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -11,17 +10,20 @@
 /// outputs.
 namespace llmc::ir {
 
-/// Names of entries.
-inline constexpr std::string_view kForward = "forward";  // a decoder: token ids and cache to logits
-inline constexpr std::string_view kEncode = "encode";    // a source to kSource states
-/// A decoder's media encoder, for images or audio. A plain graph with its own inputs and one
-/// output, rows f32[…, width], which the decoder reads in place of token embeddings.
-inline constexpr std::string_view kEncodeImage = "encode_image";
-inline constexpr std::string_view kRun = "run";  // a plain graph with its own inputs and outputs
+/// What an entry computes. All entries but kForward are plain graphs: they have no states, and
+/// their inputs and outputs are those of the graph.
+enum class EntryKind : std::uint8_t {
+  kForward,  // a decoder: token ids and cache to logits
+  kEncode,   // a source to kSource states
+  /// A decoder's media encoder, for images or audio. Its output, rows f32[…, width], replaces token
+  /// embeddings in the decoder.
+  kEncodeMedia,
+  kRun,  // a graph with inputs and outputs of its own
+};
 
 /// One graph that the caller or the runtime runs.
 struct Entry {
-  std::string name;
+  EntryKind kind = EntryKind::kRun;
   Graph graph;
 };
 
@@ -74,9 +76,9 @@ struct Module {
   /// Returns the graph of the first entry: kForward or kRun.
   const Graph& graph() const { return entries.front().graph; }
   Graph& graph() { return entries.front().graph; }
-  /// Return the graph of kEncode or kEncodeImage, or nullptr.
-  const Graph* encoder() const { return entry(kEncode); }
-  const Graph* media_encoder() const { return entry(kEncodeImage); }
+  /// Return the graph of kEncode or kEncodeMedia, or nullptr.
+  const Graph* encoder() const { return entry(EntryKind::kEncode); }
+  const Graph* media_encoder() const { return entry(EntryKind::kEncodeMedia); }
   /// Returns whether the module can generate text: whether it has states.
   bool is_decoder() const { return !states.empty(); }
   /// Returns whether any state is kRecurrent. The graph then computes token by token: except for
@@ -86,7 +88,7 @@ struct Module {
   std::int64_t vocabulary() const;
 
  private:
-  const Graph* entry(std::string_view name) const;
+  const Graph* entry(EntryKind kind) const;
 };
 
 /// Returns a module whose only entry is the plain graph.

@@ -154,7 +154,7 @@ Result<ImportedModel> bind_graphs(const ModelFiles& model, FileSet& files,
     return bound;
   }
   if (!encoder.ok()) return with_decoder_hint(encoder.error(), model);
-  bound.module.entries.push_back({std::string(ir::kEncodeImage), *std::move(encoder)});
+  bound.module.entries.push_back({ir::EntryKind::kEncodeMedia, *std::move(encoder)});
   if (encoder_role(model.media_encoder) == FileRole::kImageEncoder)
     LLMC_RETURN_IF_ERROR(note_image_positions(model, files, bound));
   return bound;

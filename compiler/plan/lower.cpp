@@ -318,9 +318,7 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
   return true;
 }
 
-Result<Program> Lowerer::run_decoder() {
-  LLMC_RETURN_IF_ERROR(check_splits(graph_));
-  Scope scope(*this, graph_, nullptr);
+void Lowerer::bind_decoder_inputs(Scope& scope) {
   for (const ir::ValueId id : graph_.inputs()) {
     const std::string& name = graph_.value(id).name;
     if (name == "input_ids") {
@@ -344,15 +342,14 @@ Result<Program> Lowerer::run_decoder() {
     }
   }
   recurrent_nodes_ = nodes_of_recurrences(scope);
-  for (; scope.node < graph_.nodes().size(); ++scope.node) {
-    lower_node(scope, graph_.nodes()[scope.node]);
-  }
-  if (diagnostics_.empty() && !graph_.outputs().empty() &&
+}
+
+Status Lowerer::finish_decoder(Scope& scope) {
+  if (!graph_.outputs().empty() &&
       std::holds_alternative<NestBinding>(binding(scope, graph_.outputs()[0]))) {
     stored(scope, graph_.outputs()[0]);
+    if (!diagnostics_.empty()) return ok_status();  // run() reports them
   }
-  if (!diagnostics_.empty()) return Error(merge_repeated(diagnostics_));
-
   const auto refuse = [](std::string message) {
     return Diagnostic{.kind = ErrorKind::kUnsupported,
                       .message = std::move(message),
@@ -376,13 +373,44 @@ Result<Program> Lowerer::run_decoder() {
   program_.hidden_width = program_.buffers[program_.hidden.index].width;
   program_.vocabulary = program_.buffers[program_.logits.index].width;
   split_codes_of_head(program_);
+  return ok_status();
+}
+
+Result<Program> Lowerer::run() {
+  program_.entry = options_.entry;
+  const bool stores_sources = options_.entry == ir::EntryKind::kEncode;
+  if (is_plain_) {
+    note_open_dims();  // the scope's loop nests use the sizes
+    LLMC_RETURN_IF_ERROR(check_plain_shapes());
+  } else {
+    LLMC_RETURN_IF_ERROR(check_splits(graph_));
+  }
+  Scope scope(*this, graph_, nullptr);
+  if (is_plain_) {
+    bind_ports(scope);
+  } else {
+    bind_decoder_inputs(scope);
+  }
+  for (; scope.node < graph_.nodes().size(); ++scope.node) {
+    const ir::Node& node = graph_.nodes()[scope.node];
+    lower_node(scope, node);
+    if (stores_sources && diagnostics_.empty()) store_sources(scope, node);
+  }
+  if (diagnostics_.empty()) {
+    if (is_plain_) {
+      finish_ports(scope);
+    } else {
+      LLMC_RETURN_IF_ERROR(finish_decoder(scope));
+    }
+  }
+  if (!diagnostics_.empty()) return Error(merge_repeated(diagnostics_));
   LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
   (void)bytes;
   return std::move(program_);
 }
 
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options) {
-  return Lowerer(graph, options).run_decoder();
+  return Lowerer(graph, options).run();
 }
 
 }  // namespace llmc::plan

@@ -84,8 +84,7 @@ std::optional<Rows> rows_of(const ir::TensorType& type);
 class Lowerer {
  public:
   Lowerer(const ir::Graph& graph, const LowerOptions& options);
-  Result<Program> run_decoder();
-  Result<Program> run_plain(const std::vector<ir::Value>& inputs);
+  Result<Program> run();
 
  private:
   struct Scope final : NestHost {
@@ -259,7 +258,7 @@ class Lowerer {
   // Open dims of a plain graph (lower_sizes.cpp).
   /// Records the ranges of the symbols in the input shapes, and the sizes of inferred symbols that
   /// follow from them.
-  void note_open_dims(const std::vector<ir::Value>& inputs);
+  void note_open_dims();
   void note_quotients(const ir::Dim& dim);
   void note_inferred_symbols(const ir::Node& node);
   /// Returns the length of a slice along `axis`, which has `size` elements; nullopt if unknown.
@@ -269,8 +268,12 @@ class Lowerer {
   /// have more than 2^40 elements.
   std::optional<Sizes> sizes_of(const ir::TensorType& type) const;
   Status check_plain_shapes() const;
-  bool finish(Scope& scope);
+  // The beginning and the end of run().
+  void bind_decoder_inputs(Scope& scope);
+  Status finish_decoder(Scope& scope);
   bool split_head(BufferId logits);
+  void bind_ports(Scope& scope);
+  void finish_ports(Scope& scope);
   // Recurrent states of a decoder (lower_states.cpp).
   /// Returns the graph output with the new value of a state. Its name is "next_" followed by the
   /// input's. Returns an absent value if there is none.
@@ -289,7 +292,7 @@ class Lowerer {
   const ir::Graph& graph_;
   LowerOptions options_;
   Program program_;
-  bool is_plain_ = false;
+  const bool is_plain_ = options_.entry != ir::EntryKind::kForward;
   std::vector<Diagnostic> diagnostics_;  // in graph order
   /// Number of diagnostics_ after the last loop body; these are root causes and are kept.
   std::size_t known_causes_ = 0;

@@ -220,15 +220,11 @@ Status Lowerer::check_plain_shapes() const {
   return ok_status();
 }
 
-Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
-  is_plain_ = true;
-  // Constants that the emitted source uses itself (emit/plain_source.cpp, llmc/graph_call.h).
+void Lowerer::bind_ports(Scope& scope) {
+  // Constants that the emitted source uses itself (emit/run_entry.cpp, llmc/graph_call.h).
   for (const char* const name :
        {"work", "done", "badoptions", "missingpointer", "otherweights", "indexoutofrange"})
     names_.emplace(name, 1);
-  note_open_dims(inputs);
-  LLMC_RETURN_IF_ERROR(check_plain_shapes());
-  Scope scope(*this, graph_, nullptr);
   const auto add = [&](Port port, Place place, std::size_t slot) {
     port.buffer = static_cast<std::uint32_t>(program_.buffers.size());
     program_.buffers.push_back({.name = {},
@@ -240,48 +236,32 @@ Result<Program> Lowerer::run_plain(const std::vector<ir::Value>& inputs) {
                                 .size = product(port.dims)});
     return port;
   };
-  std::map<std::string_view, const Port*> ports;
-  for (const ir::Value& value : inputs) {
-    const auto dims = sizes_of(value.type);
-    if (!dims)
-      return Diagnostic{.kind = ErrorKind::kUnsupported,
-                        .node = value.name,
-                        .op = "input",
-                        .message = "its shape " + ir::to_string(value.type) + " is not fixed",
-                        .hint = "give the sizes with --dim name=value"};
-    program_.inputs.push_back(
-        add({value.name, value.type.element, *dims}, Place::kInput, program_.inputs.size()));
-  }
-  for (const Port& port : program_.inputs) ports.emplace(port.name, &port);
   for (const ir::ValueId input : graph_.inputs()) {
-    const auto found = ports.find(graph_.value(input).name);
-    LLMC_CHECK(found != ports.end());
-    binding(scope, input) = InputBinding{found->second->buffer};
+    const ir::Value& value = graph_.value(input);
+    program_.inputs.push_back(add({value.name, value.type.element, *sizes_of(value.type)},
+                                  Place::kInput, program_.inputs.size()));
+    binding(scope, input) = InputBinding{program_.inputs.back().buffer};
   }
+  const bool stores_sources = options_.entry == ir::EntryKind::kEncode;
   for (const ir::ValueId output : graph_.outputs()) {
     const ir::Value& value = graph_.value(output);
     Port port{value.name, value.type.element, *sizes_of(value.type)};
-    if (options_.source_formats) port = source_port(std::move(port));
+    if (stores_sources) port = source_port(std::move(port));
     program_.outputs.push_back(add(std::move(port), Place::kOutput, program_.outputs.size()));
-    if (!options_.source_formats) scope.outputs.try_emplace(output, program_.outputs.back().buffer);
+    if (!stores_sources) scope.outputs.try_emplace(output, program_.outputs.back().buffer);
   }
-  for (; scope.node < graph_.nodes().size(); ++scope.node) {
-    const ir::Node& node = graph_.nodes()[scope.node];
-    lower_node(scope, node);
-    if (options_.source_formats && diagnostics_.empty()) store_sources(scope, node);
-  }
-  if (!diagnostics_.empty()) return Error(std::move(diagnostics_));
-  for (std::size_t i = 0; i < program_.outputs.size() && !options_.source_formats; ++i)
+}
+
+void Lowerer::finish_ports(Scope& scope) {
+  if (options_.entry == ir::EntryKind::kEncode) return;  // store_sources() wrote the outputs
+  for (std::size_t i = 0; i < program_.outputs.size(); ++i)
     scope.nests.finish_output(graph_.outputs()[i], program_.outputs[i].buffer);
-  LLMC_TRY(const std::uint64_t bytes, lay_out(program_.weights));
-  (void)bytes;
-  return std::move(program_);
 }
 
 Port Lowerer::source_port(Port port) {
   const Sizes& dims = port.dims;
   LLMC_CHECK(dims.size() == 4 && dims[1].is_constant() && dims[3].is_constant());
-  const KvFormats formats = *options_.source_formats;
+  const KvFormats formats = options_.source_formats;
   program_.source_rows = dims[2];
   const std::uint64_t bytes =
       source_layer_bytes(unsigned_of(dims[1].bound()), unsigned_of(dims[3].bound()),
@@ -296,18 +276,13 @@ void Lowerer::store_sources(Scope& scope, const ir::Node& node) {
     const Sizes& dims = *scope.nests.dims_of(value);
     const std::uint64_t kv_heads = unsigned_of(dims[1].bound());
     SourceStoreStage stage{.shape = {kv_heads, kv_heads, unsigned_of(dims[3].bound())},
-                           .formats = *options_.source_formats,
+                           .formats = options_.source_formats,
                            .x = {scope.nests.store_whole(value)},
                            .out = {program_.outputs[i].buffer},
                            .rows = dims[2],
                            .max_rows = unsigned_of(dims[2].bound())};
     scope.emit(node, Stage{std::move(stage), node.origin, {}});
   }
-}
-
-Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                            const LowerOptions& options) {
-  return Lowerer(graph, options).run_plain(inputs);
 }
 
 }  // namespace llmc::plan

@@ -128,10 +128,10 @@ void Lowerer::note_quotients(const ir::Dim& dim) {
   }
 }
 
-void Lowerer::note_open_dims(const std::vector<ir::Value>& inputs) {
+void Lowerer::note_open_dims() {
   const DimRanges& open = options_.open_dims;
-  for (const ir::Value& value : inputs) {
-    for (const ir::Dim& dim : value.type.dims) {
+  for (const ir::ValueId input : graph_.inputs()) {
+    for (const ir::Dim& dim : graph_.value(input).type.dims) {
       for (const auto& [symbol, factor] : dim.terms()) {
         const auto range = open.find(symbol);
         if (range == open.end() || symbols_.contains(symbol)) continue;

@@ -15,7 +15,6 @@ namespace llmc::plan {
 namespace {
 
 Status check_options(const PlanOptions& options) {
-  LLMC_CHECK(options.target != nullptr);
   const std::uint32_t group = options.target->token_group;
   if (options.ctx == 0 || options.ctx > kMaxContext) {
     return usage_error(fmt::format("the context cannot have {} tokens", options.ctx),
@@ -217,13 +216,25 @@ Status cut(Plan& plan) {
   return ok_status();
 }
 
-/// Plans the scratch memory that the decoder and its encoder use one after the other.
+/// Plans what a decoder has besides the stages: its context, its cache, and the parts that shards
+/// and accelerators compute.
+Status plan_decoder(Plan& plan, const EncoderPlans& encoders) {
+  LLMC_RETURN_IF_ERROR(fit_context(plan.options, plan.program));
+  LLMC_RETURN_IF_ERROR(check_sizes(plan.program));
+  plan.program_hash =
+      program_hash(plan.program, encoders.source ? &encoders.source->program : nullptr);
+  LLMC_RETURN_IF_ERROR(plan_blocks(plan));
+  return cut(plan);
+}
+
+/// Plans the scratch memory. A decoder and its encoder use it one after the other.
 Status plan_scratch(Plan& plan, EncoderPlans& encoders) {
   const PlanOptions& options = plan.options;
+  const bool plain = plan.program.is_plain();
   const std::uint64_t max_rows =
       encoders.source ? static_cast<std::uint64_t>(source_rows(*encoders.source).bound()) : 0;
-  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = options.chunk,
-                                                   .batch = options.batch,
+  LLMC_TRY(plan.memory, plan_memory(plan.program, {.chunk = plain ? 1 : options.chunk,
+                                                   .batch = plain ? 1 : options.batch,
                                                    .ctx = options.ctx,
                                                    .threads_max = options.threads_max,
                                                    .kv = options.kv,
@@ -251,6 +262,11 @@ Status plan_scratch(Plan& plan, EncoderPlans& encoders) {
 Status plan_arena(Plan& plan) {
   const PlanOptions& options = plan.options;
   const Program& program = plan.program;
+  if (program.is_plain()) {
+    // C has no arrays of size 0, and NAME_run does not accept NULL.
+    plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
+    return ok_status();
+  }
   const AttentionShape& shape = program.attention;
   KvPlan& kv = plan.kv;
   plan.state_bytes = program.state_bytes();
@@ -293,46 +309,31 @@ void count_weights(Plan& plan) {
 
 }  // namespace
 
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options, EncoderPlans encoders) {
+Result<Plan> make_plan(const ir::Graph& graph, const PlanOptions& options, EncoderPlans encoders) {
+  LLMC_CHECK(options.target != nullptr);
+  const bool decoder = options.entry == ir::EntryKind::kForward;
   Plan plan;
   plan.options = options;
-  plan.options.ctx = context_of(options);
-  LLMC_RETURN_IF_ERROR(check_options(plan.options));
-  if (options.shard.count > 0 && encoders.media)
-    return Diagnostic{.kind = ErrorKind::kUnsupported,
-                      .message = "a model with an image encoder cannot be cut into shards",
-                      .hint = "give the path of the decoder's file to compile it alone"};
-  LLMC_TRY(plan.program, lower(stages, {.context = plan.options.ctx}));
-  LLMC_RETURN_IF_ERROR(fit_context(plan.options, plan.program));
-  LLMC_RETURN_IF_ERROR(check_sizes(plan.program));
-  plan.program_hash =
-      program_hash(plan.program, encoders.source ? &encoders.source->program : nullptr);
-  LLMC_RETURN_IF_ERROR(plan_blocks(plan));
-  LLMC_RETURN_IF_ERROR(cut(plan));
+  if (decoder) {
+    plan.options.ctx = context_of(options);
+    LLMC_RETURN_IF_ERROR(check_options(plan.options));
+    if (options.shard.count > 0 && encoders.media)
+      return Diagnostic{.kind = ErrorKind::kUnsupported,
+                        .message = "a model with an image encoder cannot be cut into shards",
+                        .hint = "give the path of the decoder's file to compile it alone"};
+  }
+  LLMC_TRY(plan.program, lower(graph, {.entry = options.entry,
+                                       .context = plan.options.ctx,
+                                       .threads_max = options.threads_max,
+                                       .open_dims = options.open_dims,
+                                       .source_formats = options.kv}));
+  if (decoder) LLMC_RETURN_IF_ERROR(plan_decoder(plan, encoders));
   LLMC_RETURN_IF_ERROR(plan_scratch(plan, encoders));
   LLMC_RETURN_IF_ERROR(plan_arena(plan));
-  LLMC_TRY(plan.prompt, plan_prompt(plan));
   count_weights(plan);
+  if (!decoder) return plan;
+  LLMC_TRY(plan.prompt, plan_prompt(plan));
   plan.code_bytes = estimate_code_bytes(plan);
-  return plan;
-}
-
-Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                             const PlanOptions& options) {
-  Plan plan;
-  plan.options = options;
-  LLMC_TRY(plan.program,
-           lower_plain(
-               graph, inputs,
-               {.threads_max = options.threads_max,
-                .open_dims = options.open_dims,
-                .source_formats = options.is_encoder ? std::optional(options.kv) : std::nullopt}));
-  LLMC_TRY(plan.memory,
-           plan_memory(plan.program, {.chunk = 1, .batch = 1, .threads_max = options.threads_max}));
-  // C has no arrays of size 0, and NAME_run does not accept NULL.
-  plan.arena_bytes = std::max<std::uint64_t>(plan.memory.scratch_bytes, kAlignment);
-  for (const PackedWeight& weight : plan.program.weights)
-    plan.weights_bytes = weight.offset + round_up(weight.bytes, kAlignment);
   return plan;
 }
 

@@ -45,7 +45,7 @@ struct ImageResize {
   std::string unknown_key;              // configuration key that is not supported, if kUnknown
 };
 
-/// Input of the media encoder in a decoder's library (entry ir::kEncodeImage). A byte of an image
+/// Input of the media encoder in a decoder's library (entry kEncodeMedia). A byte of an image
 /// becomes (byte * rescale - mean) / deviation, with a mean and a deviation for each color. For
 /// sound, see PlanOptions::sound. Recorded in plan.json.
 struct MediaInput {
@@ -81,16 +81,24 @@ struct BudgetReport {
 };
 
 struct PlanOptions {
+  /// Returns whether the library of a decoder contains the graph, and passes it a pointer to its
+  /// packed weights without a file's header.
+  bool is_encoder() const {
+    return entry == ir::EntryKind::kEncode || entry == ir::EntryKind::kEncodeMedia;
+  }
+
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
+  /// What the graph computes. Of the other options, only threads_max, open_dims and, for kEncode,
+  /// kv change the plan of a plain graph; all are stored in it.
+  ir::EntryKind entry = ir::EntryKind::kForward;
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
   /// Maximum number of sequences in a session, and maximum number of sequences decoded per step.
   /// The latter is also the maximum number of rows per head call.
   std::uint32_t sequences = 1, batch = 1;
   /// Number of KV blocks shared by all sequences; 0: enough for a full context of each sequence.
   std::uint32_t pool = 0;
-  KvFormats kv = {};        // KV cache formats
-  bool is_encoder = false;  // encoder of an encoder-decoder; its outputs are stored as `kv`
+  KvFormats kv = {};        // formats of the KV cache, and of what kEncode stores
   bool contiguous = false;  // one block holds a whole context; `block` is ignored
   /// Whether the user set `ctx`. If so, a shorter position table in the model is an error.
   /// Otherwise the context is the smaller of `ctx` and `trained_ctx`, but at least `ctx_needed` and
@@ -112,8 +120,6 @@ struct PlanOptions {
   ShardOption shard = {};         // decoder: the shard to compile
   std::uint64_t source_hash = 0;  // shard: hash of model files and of options that change results
   bool embed_weights = true;
-  /// Plain graph: the caller passes a pointer to the packed weights, without a file's header.
-  bool raw_weights = false;
   /// Recorded in plan.json for `llmc run` on a bundle; all may be empty.
   std::string tokenizer_file, tokenizer_kind, prompt_template;
   std::string tokenizer_refused;       // why the model's tokenizer is not used; empty if it is used
@@ -171,7 +177,7 @@ struct Plan {
   /// Otherwise nullptr and 0.
   std::shared_ptr<const Plan> encoder;
   std::uint64_t source_bytes = 0;
-  /// Decoder: the plan of the entry kEncodeImage, or nullptr. At most one of `encoder` and
+  /// Decoder: the plan of the entry kEncodeMedia, or nullptr. At most one of `encoder` and
   /// `media_encoder` is set.
   std::shared_ptr<const Plan> media_encoder;
   std::uint64_t state_bytes = 0;  // decoder: recurrent states of a sequence; a multiple of 64
@@ -202,10 +208,11 @@ std::uint32_t context_of(const PlanOptions& options);
 /// The plans of a decoder's other entries; at most one is set.
 struct EncoderPlans {
   std::shared_ptr<const Plan> source = nullptr;  // kEncode
-  std::shared_ptr<const Plan> media = nullptr;   // kEncodeImage
+  std::shared_ptr<const Plan> media = nullptr;   // kEncodeMedia
 };
 
-/// Plans a decoder. Fails like lower(), cut_shard(), partition() and plan_memory(), and with
+/// Plans the graph of an entry after the passes. Fails like lower(), cut_shard(), partition() and
+/// plan_memory(). A decoder also fails with
 /// - kUsage if an option is out of range, the context that the user set exceeds the model's
 ///   position table, a contiguous cache has a prompt, or the arena does not fit an address space;
 /// - kBadInput if the prompt fills the whole context or contains a token outside the vocabulary, a
@@ -213,7 +220,7 @@ struct EncoderPlans {
 ///   or the width of the media encoder's rows is not that of the embedding;
 /// - kUnsupported if there is an encoder but no cross-attention, a media encoder but no embedding
 ///   that its rows can replace, or a media encoder in a shard.
-Result<Plan> make_plan(const ir::Graph& stages, const PlanOptions& options,
+Result<Plan> make_plan(const ir::Graph& graph, const PlanOptions& options,
                        EncoderPlans encoders = {});
 /// Returns the number of rows that the media encoder computes in a call.
 Size image_rows(const Plan& media_encoder);
@@ -227,12 +234,6 @@ const Size& source_rows(const Plan& encoder);
 /// Returns the offset in bytes of the encoder's arena in scratch; the token ids of a source are
 /// before it.
 std::uint64_t encoder_arena_offset(const Plan& encoder);
-
-/// Plans a plain graph. `inputs` and failures are those of lower_plain(); also fails like
-/// plan_memory(). Of the options only threads_max, open_dims, is_encoder and, with it, kv change
-/// the plan; all are stored in it.
-Result<Plan> make_plain_plan(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                             const PlanOptions& options);
 
 /// Fails with kOverBudget if the plan needs more RAM than `max_ram` bytes (0: no limit). The hint
 /// names the options that reduce it.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compiler/ir/graph.h"
+#include "compiler/ir/module.h"
 #include "compiler/plan/expression.h"
 #include "compiler/plan/weights.h"
 #include "compiler/support/result.h"
@@ -349,6 +350,7 @@ struct Port {
 };
 
 struct Program {
+  ir::EntryKind entry = ir::EntryKind::kForward;
   std::vector<PackedWeight> weights;  // in execution order, layer by layer
   std::vector<Buffer> buffers;
   std::vector<Stage> forward;         // plain graph: all stages
@@ -373,34 +375,32 @@ struct Program {
   std::uint64_t positions_max = 0;  // size of the smallest table by position; 0: no limit
   std::uint32_t position_axes = 0;  // positions per token for rotations; 0: only its index
 
-  bool is_plain() const { return layers == 0 && states.empty(); }
+  bool is_plain() const { return entry != ir::EntryKind::kForward; }
   /// Returns the bytes of a sequence's recurrent states; a multiple of 64.
   std::uint64_t state_bytes() const;
 };
 
 struct LowerOptions {
+  ir::EntryKind entry = ir::EntryKind::kForward;  // what the graph computes
   /// Context in tokens. Rows of position tables after it are not stored. 0: all rows are stored.
   std::uint64_t context = 0;
   /// Number of workers that have separate scratch memory (plain graphs).
   std::uint32_t threads_max = 1;
   DimRanges open_dims = {};  // ranges of the symbols in the shapes of a plain graph's inputs
-  /// Set for the encoder of an encoder-decoder, whose outputs are the keys and values of each
-  /// layer, f32[2, kv_heads, rows, head_dim]: the formats in which they are stored as a state.
-  std::optional<KvFormats> source_formats = {};
+  /// kEncode, whose outputs are the keys and values of each layer,
+  /// f32[2, kv_heads, rows, head_dim]: the formats in which they are stored as a state.
+  KvFormats source_formats = {};
 };
 
-/// Lowers a decoder. Matrices are named by their roles and use the formats of their operators;
-/// kUnset means f32. Fails with kUnsupported if a node cannot be computed token by token (one
-/// diagnostic for each node; equal messages are merged) or the graph is not a decoder, and with
-/// kBadInput if weights have invalid shapes.
+/// Lowers the graph of an entry after the passes. Matrices use the formats of their operators;
+/// kUnset means f32. All diagnostics are kept, except that those of several nodes with the same
+/// message become one. Fails with
+/// - kUnsupported in a decoder, if a node cannot be computed token by token or the graph is not a
+///   decoder;
+/// - kUnsupported in a plain graph, if an operator has no loop nest or a shape (at most 8 are
+///   listed) is neither fixed nor determined by the open dims;
+/// - kBadInput if weights have invalid shapes.
 Result<Program> lower(const ir::Graph& graph, const LowerOptions& options);
-
-/// Lowers a plain graph. `inputs` are the graph's inputs before any pass, because passes remove
-/// unused inputs. Linear layers and table lookups become kernel stages. Fails with kUnsupported,
-/// with one diagnostic for each operator that has no loop nest and for each shape (at most 8) that
-/// is neither fixed nor determined by the open dims.
-Result<Program> lower_plain(const ir::Graph& graph, const std::vector<ir::Value>& inputs,
-                            const LowerOptions& options = {});
 
 /// Returns the weight to which `ref` refers in a stage of the body of `loop`, in the given
 /// iteration. `loop` is nullptr for a stage outside loops. The weights of all iterations have the

@@ -16,7 +16,6 @@ namespace {
 struct Item {
   const NodeTest* test = nullptr;
   importer::BoundModel bound;
-  std::vector<ir::Value> inputs;
   Outcome outcome;
   bool ready = false;
 };
@@ -29,7 +28,7 @@ void run_batch(std::span<Item> items, const std::string& target) {
   std::vector<Item*> compiled;
   for (Item& item : items) {
     if (!item.ready) continue;
-    jobs.push_back({&item.bound.model.graph(), item.inputs, "t" + std::to_string(jobs.size())});
+    jobs.push_back({&item.bound.model.graph(), "t" + std::to_string(jobs.size())});
     compiled.push_back(&item);
   }
   exec::FunctionLibrary::Outcome outcome;
@@ -75,8 +74,6 @@ TEST(Conformance, NativeCodeIsRightOrRefused) {
       auto bound = importer::import_with_data(test.folder / "model.onnx", folder);
       if (bound.ok()) {
         item.bound = *std::move(bound);
-        for (const ir::ValueId input : item.bound.model.graph().inputs())
-          item.inputs.push_back(item.bound.model.graph().value(input));
         item.ready = true;
       } else {
         item.outcome = stopped(bound.error());

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "compiler/emit/plain_source.h"
+#include "compiler/emit/source.h"
 #include "compiler/ir/builder.h"
 #include "compiler/ir/text.h"
 #include "tests/emit/lines.h"
@@ -39,13 +39,12 @@ constexpr std::string_view kGraph =
 plan::Plan function_plan(bool embed = true) {
   const auto graph = ir::parse(kGraph);
   EXPECT_TRUE(graph.ok());
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
   plan::PlanOptions options;
+  options.entry = ir::EntryKind::kRun;
   options.target = *target::find("avx2");
   options.name = "tiny";
   options.embed_weights = embed;
-  auto plan = plan::make_plain_plan(*graph, inputs, options);
+  auto plan = plan::make_plan(*graph, options);
   EXPECT_TRUE(plan.ok());
   return *std::move(plan);
 }
@@ -65,12 +64,12 @@ void expect_golden(const std::string& file, const std::string& text) {
 }
 
 TEST(FunctionSource, IsTheGolden) {
-  expect_golden("function.cpp.golden", function_source(function_plan(), 7));
-  expect_golden("function.h.golden", function_header(function_plan()));
+  expect_golden("function.cpp.golden", model_source(function_plan(), 7));
+  expect_golden("function.h.golden", header(function_plan(), 7));
 }
 
 TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
-  const std::string header = function_header(function_plan());
+  const std::string header = emit::header(function_plan(), 7);
   EXPECT_THAT(header, HasSubstr("/* input 2: odd _/ name f16[2, 4] */"));
   EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_2_NAME \"odd */ name\""));
   EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_ODD____NAME 2"));
@@ -78,10 +77,9 @@ TEST(FunctionSource, NamesOfTheModelStayInCommentsAndStrings) {
 
 TEST(FunctionSource, ConstantsThatAreNotEmbeddedAreOneMoreInput) {
   const plan::Plan plan = function_plan(false);
-  EXPECT_THAT(function_header(plan), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
-  EXPECT_THAT(function_source(plan, 7), Not(HasSubstr("tiny_weights[")));
-  EXPECT_THAT(function_source(plan, 7),
-              HasSubstr("weights_in(inputs[3], 704, 0x0000000000000007u)"));
+  EXPECT_THAT(header(plan, 7), HasSubstr("#define TINY_INPUT_WEIGHTS 3"));
+  EXPECT_THAT(model_source(plan, 7), Not(HasSubstr("tiny_weights[")));
+  EXPECT_THAT(model_source(plan, 7), HasSubstr("weights_in(inputs[3], 704, 0x0000000000000007u)"));
 }
 
 /// clang takes time that grows with the square of the calls in one function.
@@ -91,13 +89,13 @@ TEST(FunctionSource, ManyStagesAreCutIntoParts) {
   const auto y = builder.add_one(ir::Concat{0}, std::vector<ir::ValueId>(300, x));
   ASSERT_TRUE(y.ok());
   builder.output(*y);
-  const std::vector<ir::Value> inputs{builder.graph().value(x)};
   plan::PlanOptions options;
+  options.entry = ir::EntryKind::kRun;
   options.target = *target::find("avx2");
   options.name = "many";
-  const auto plan = plan::make_plain_plan(std::move(builder).take(), inputs, options);
+  const auto plan = plan::make_plan(std::move(builder).take(), options);
   ASSERT_TRUE(plan.ok());
-  const std::string source = function_source(*plan, 7);
+  const std::string source = model_source(*plan, 7);
   EXPECT_THAT(source, HasSubstr("// Stages 256 to 299."));
   EXPECT_THAT(source, HasSubstr("if (const Status status = part_1(m); status != kDone)"));
   EXPECT_THAT(source, Not(HasSubstr("part_2(")));
@@ -115,15 +113,14 @@ TEST(FunctionSource, NamesThatCollideGetANumber) {
   return %r
 })");
   ASSERT_TRUE(graph.ok());
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
   plan::PlanOptions options;
+  options.entry = ir::EntryKind::kRun;
   options.target = *target::find("generic");
   options.name = "tiny";
   options.embed_weights = false;
-  const auto plan = plan::make_plain_plan(*graph, inputs, options);
+  const auto plan = plan::make_plan(*graph, options);
   ASSERT_TRUE(plan.ok());
-  const std::string header = function_header(*plan);
+  const std::string header = emit::header(*plan, 7);
   for (const char* line :
        {"INPUT_WEIGHTS 4", "INPUT_WEIGHTS_2 0", "INPUT_A_B 1", "INPUT_A_B_2 2", "INPUT_A_B_3 3"})
     EXPECT_THAT(header, HasSubstr(std::string("#define TINY_") + line + "\n"));
@@ -137,16 +134,15 @@ TEST(FunctionSource, ArgumentsOfAttentionHaveNames) {
   return %y
 })");
   ASSERT_TRUE(graph.ok()) << llmc::format(graph.error().first());
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
   plan::PlanOptions options;
+  options.entry = ir::EntryKind::kRun;
   options.target = *target::find("avx2");
   options.name = "tiny";
-  const auto plan = plan::make_plain_plan(*graph, inputs, options);
+  const auto plan = plan::make_plan(*graph, options);
   ASSERT_TRUE(plan.ok());
-  const std::string source = function_source(*plan, 7);
+  const std::string source = model_source(*plan, 7);
   tests::expect_lines_fit(source);
-  tests::expect_lines_fit(function_header(*plan));
+  tests::expect_lines_fit(header(*plan, 7));
   EXPECT_THAT(source,
               HasSubstr("{.queries = 64, .keys = 70, .depth = 8, .width = 8, .scale = 0.5f,"));
   EXPECT_THAT(source, HasSubstr(".masked = true,"));
@@ -177,12 +173,13 @@ TEST(FunctionSource, OpenDimsAreVariablesWithHarmlessNames) {
 })");
   ASSERT_TRUE(graph.ok());
   plan::PlanOptions options;
+  options.entry = ir::EntryKind::kRun;
   options.target = *target::find("generic");
   options.name = "tiny";
   options.open_dims = {{"int; //*/", {1, 5}}, {"Batch Size", {2, 3}}};
-  const auto plan = plan::make_plain_plan(*graph, {graph->value(graph->inputs()[0])}, options);
+  const auto plan = plan::make_plan(*graph, options);
   ASSERT_TRUE(plan.ok());
-  const std::string header = function_header(*plan), source = function_source(*plan, 7);
+  const std::string header = emit::header(*plan, 7), source = model_source(*plan, 7);
   EXPECT_THAT(header,
               HasSubstr("/* input 0: x f32[int, batch_size, 4]; _DIMS and _BYTES: at most"));
   EXPECT_THAT(header, HasSubstr("#define TINY_INPUT_0_DIMS {5, 3, 4}\n"));

@@ -41,12 +41,6 @@ constexpr std::string_view kConvolutions =
   return %y, %z, %u
 })";
 
-std::vector<ir::Value> graph_inputs(const ir::Graph& graph) {
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  return inputs;
-}
-
 TEST(QuantizedConvolutions, AreLinearLayersWithTheSameBitsEverywhere) {
   const auto open = ir::parse(kConvolutions);
   ASSERT_TRUE(open.ok()) << format(open.error().first());
@@ -55,8 +49,8 @@ TEST(QuantizedConvolutions, AreLinearLayersWithTheSameBitsEverywhere) {
   std::vector<ir::ConstantPtr> data;
   std::vector<reference::Tensor> tensors;
   std::uint64_t state = 1;
-  for (const ir::Value& input : graph_inputs(*fixed)) {
-    data.push_back(made_up(input.type, false, state));
+  for (const ir::ValueId input : fixed->inputs()) {
+    data.push_back(made_up(fixed->value(input).type, false, state));
     tensors.push_back(reference::to_tensor(*data.back()));
   }
   const auto expected = reference::evaluate(*fixed, tensors);
@@ -71,11 +65,9 @@ TEST(QuantizedConvolutions, AreLinearLayersWithTheSameBitsEverywhere) {
       {kF32, 2e-5, 0}, {kQ6, 0.1, 4}, {kQ4, 0.4, 4}, {kQ8, 5e-2, 4}, {kQ8, 5e-2, 4}};
   std::vector<exec::FunctionLibrary::Job> jobs;
   for (const Format& f : kFormats)
-    jobs.push_back({&*fixed, graph_inputs(*fixed), "convolutions_" + std::to_string(jobs.size()),
-                    nullptr, f.format});
+    jobs.push_back({&*fixed, "convolutions_" + std::to_string(jobs.size()), nullptr, f.format});
   // The last one has the bits of the one before it.
   jobs.back().graph = &*open;
-  jobs.back().inputs = graph_inputs(*open);
   jobs.back().open_dims = {{"b", {1, 3}}, {"n", {1, 300}}};
   std::vector<std::vector<ir::ConstantPtr>> first(jobs.size() - 1);
   for (const target::Target& target : target::all()) {

@@ -24,7 +24,6 @@ namespace {
 struct Prepared {
   Case test;
   ir::Graph graph;
-  std::vector<ir::Value> inputs;
   std::vector<ir::ConstantPtr> data;
   std::vector<reference::Tensor> expected;
 };
@@ -39,13 +38,12 @@ std::vector<Prepared> prepare() {
         ADD_FAILURE() << test.name << ": " << format(graph.error().first());
         continue;
       }
-      Prepared p{test, *std::move(graph), {}, {}, {}};
+      Prepared p{test, *std::move(graph), {}, {}};
       if (const Status sound = ir::verify(p.graph); !sound.ok())
         ADD_FAILURE() << test.name << ": " << format(sound.error().first());
       std::vector<reference::Tensor> tensors;
       for (const ir::ValueId input : p.graph.inputs()) {
-        p.inputs.push_back(p.graph.value(input));
-        p.data.push_back(made_up(p.inputs.back().type, test.specials, state));
+        p.data.push_back(made_up(p.graph.value(input).type, test.specials, state));
         tensors.push_back(reference::to_tensor(*p.data.back()));
       }
       auto expected = reference::evaluate(p.graph, tensors);
@@ -63,7 +61,7 @@ std::vector<Prepared> prepare() {
 std::unique_ptr<exec::FunctionLibrary> compile(const std::vector<Prepared>& cases,
                                                const std::string& target) {
   std::vector<exec::FunctionLibrary::Job> jobs;
-  for (const Prepared& p : cases) jobs.push_back({&p.graph, p.inputs, std::string(p.test.name)});
+  for (const Prepared& p : cases) jobs.push_back({&p.graph, std::string(p.test.name)});
   exec::FunctionLibrary::Outcome outcome;
   auto library = exec::FunctionLibrary::compile(jobs, target, "-O2", outcome);
   if (!library.ok()) {
@@ -151,13 +149,11 @@ constexpr std::string_view kLayer =
 TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
   const auto graph = ir::parse(kLayer);
   ASSERT_TRUE(graph.ok()) << format(graph.error().first());
-  std::vector<ir::Value> inputs;
   std::vector<ir::ConstantPtr> data;
   std::vector<reference::Tensor> tensors;
   std::uint64_t state = 1;
   for (const ir::ValueId input : graph->inputs()) {
-    inputs.push_back(graph->value(input));
-    data.push_back(made_up(inputs.back().type, false, state));
+    data.push_back(made_up(graph->value(input).type, false, state));
     tensors.push_back(reference::to_tensor(*data.back()));
   }
   const auto expected = reference::evaluate(*graph, tensors);
@@ -167,7 +163,7 @@ TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
       {kUnset, 2e-5}, {kF32, 2e-5}, {kF16, 5e-3}, {kQ8, 5e-2}, {kQ4, 0.4}};
   std::vector<exec::FunctionLibrary::Job> jobs;
   for (const auto& [format, tolerance] : formats)
-    jobs.push_back({&*graph, inputs, "layer_" + std::to_string(jobs.size()), nullptr, format});
+    jobs.push_back({&*graph, "layer_" + std::to_string(jobs.size()), nullptr, format});
   std::vector<std::vector<ir::ConstantPtr>> first(jobs.size());
   for (const target::Target& target : target::all()) {
     if (!target::runs_here(target)) continue;
@@ -208,7 +204,6 @@ TEST(Function, QuantizedTablesAreLookedUpAsGatherDoes) {
   return %y
 })");
   ASSERT_TRUE(graph.ok());
-  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
   const auto ids = [](std::vector<std::int32_t> values) {
     const auto bytes = std::as_bytes(std::span(values));
     return ir::make_constant(ir::ElementType::kI32, {2, 3}, {bytes.begin(), bytes.end()});
@@ -219,7 +214,7 @@ TEST(Function, QuantizedTablesAreLookedUpAsGatherDoes) {
   std::vector<exec::FunctionLibrary::Job> jobs;
   using enum ir::WeightFormat;
   for (const ir::WeightFormat format : {kUnset, kF32, kF16, kQ8, kQ4})
-    jobs.push_back({&*graph, inputs, "table_" + std::to_string(jobs.size()), nullptr, format});
+    jobs.push_back({&*graph, "table_" + std::to_string(jobs.size()), nullptr, format});
   exec::FunctionLibrary::Outcome outcome;
   const auto library = exec::FunctionLibrary::compile(jobs, "avx2", "-O1", outcome);
   ASSERT_TRUE(library.ok());
@@ -269,9 +264,8 @@ TEST(Function, NamesOfTensorsDoNotConflictWithThoseOfTheHeaders) {
   }
   const auto graph = ir::parse(text + fmt::format("  return %{}\n}}", last));
   ASSERT_TRUE(graph.ok()) << format(graph.error().first());
-  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{&*graph, inputs, "names"};
+  const exec::FunctionLibrary::Job job{&*graph, "names"};
   const auto library = exec::FunctionLibrary::compile(std::span(&job, 1), "avx2", "-O0", outcome);
   ASSERT_TRUE(library.ok()) << format(library.error().first());
   ASSERT_FALSE(outcome[0]) << format(outcome[0]->first());
@@ -284,10 +278,8 @@ TEST(Function, AnIndexOutsideItsTensorIsAnErrorAndNeverFollowed) {
   return %y
 })");
   ASSERT_TRUE(graph.ok());
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{&*graph, inputs, "gather"};
+  const exec::FunctionLibrary::Job job{&*graph, "gather"};
   const auto library =
       exec::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
   ASSERT_TRUE(library.ok() && !outcome[0]);
@@ -307,13 +299,12 @@ TEST(Function, SymbolicSizesAndUnknownDimsAreRefused) {
   plan::PlanOptions options;
   options.target = *target::find("generic");
   options.name = "g";
-  const std::vector<ir::Value> inputs{graph->value(graph->inputs()[0])};
-  const auto refused = driver::plan_graph(*graph, inputs, options);
+  const auto refused = driver::plan_graph(*graph, options);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().first().kind, ErrorKind::kUnsupported);
   const auto bound = driver::bind_dims(*graph, {{"n", 3}});
   ASSERT_TRUE(bound.ok());
-  const auto plan = driver::plan_graph(*bound, {bound->value(bound->inputs()[0])}, options);
+  const auto plan = driver::plan_graph(*bound, options);
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->program.outputs[0].dims, (plan::Sizes{3, 4}));
   EXPECT_EQ(plan->arena_bytes, 64u);

@@ -209,17 +209,10 @@ const OpenCase kOpenCases[] = {
      {{{"n", 37}}, {{"n", 38}}, {{"n", 60}}, {{"n", 61}}, {{"n", 199}}, {{"n", 200}}}},
 };
 
-std::vector<ir::Value> inputs_of(const ir::Graph& graph) {
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  return inputs;
-}
-
 /// A case's graph for one of its sizes.
 struct SizedRun {
   std::size_t open = 0;  // job of the open graph
   ir::Graph graph;
-  std::vector<ir::Value> inputs;
 };
 
 TEST(OpenDims, EverySizeHasTheBitsOfAGraphOfFixedSizes) {
@@ -232,18 +225,16 @@ TEST(OpenDims, EverySizeHasTheBitsOfAGraphOfFixedSizes) {
     for (const plan::DimRanges& sizes : test.sizes) {
       auto bound = driver::bind_dims(graphs.back(), sizes);
       ASSERT_TRUE(bound.ok()) << test.name << format(bound.error().first());
-      auto inputs = inputs_of(*bound);
-      runs.push_back({graphs.size() - 1, *std::move(bound), std::move(inputs)});
+      runs.push_back({graphs.size() - 1, *std::move(bound)});
     }
   }
   std::vector<exec::FunctionLibrary::Job> jobs;
   for (std::size_t i = 0; i < graphs.size(); ++i)
     jobs.push_back({.graph = &graphs[i],
-                    .inputs = inputs_of(graphs[i]),
                     .name = std::string(kOpenCases[i].name),
                     .open_dims = kOpenCases[i].ranges});
   for (std::size_t i = 0; i < runs.size(); ++i)
-    jobs.push_back({&runs[i].graph, runs[i].inputs, "fixed_" + std::to_string(i)});
+    jobs.push_back({&runs[i].graph, "fixed_" + std::to_string(i)});
   exec::FunctionLibrary::Outcome outcome;
   auto library = exec::FunctionLibrary::compile(jobs, "generic", "-O1", outcome);
   ASSERT_TRUE(library.ok()) << format(library.error().first());
@@ -254,8 +245,8 @@ TEST(OpenDims, EverySizeHasTheBitsOfAGraphOfFixedSizes) {
     const std::string what = jobs[runs[i].open].name + " run " + std::to_string(i);
     std::vector<ir::ConstantPtr> data;
     std::vector<reference::Tensor> tensors;
-    for (const ir::Value& input : runs[i].inputs) {
-      data.push_back(made_up(input.type, false, state));
+    for (const ir::ValueId input : runs[i].graph.inputs()) {
+      data.push_back(made_up(runs[i].graph.value(input).type, false, state));
       tensors.push_back(reference::to_tensor(*data.back()));
     }
     const auto want = reference::evaluate(runs[i].graph, tensors);
@@ -281,7 +272,7 @@ Result<plan::Plan> plan_of(std::string_view text, const plan::DimRanges& ranges,
   options.target = *target::find("generic");
   options.name = "g";
   options.open_dims = ranges;
-  return driver::plan_graph(bound, inputs_of(bound), options, quant);
+  return driver::plan_graph(bound, options, quant);
 }
 
 TEST(OpenDims, MemoryIsPlannedForTheBounds) {
@@ -389,7 +380,7 @@ TEST(OpenDims, ASizeOutsideItsRangeIsAnError) {
   const auto graph = ir::parse("graph @g(%x: f32[n, 4]) {\n  %y = exp %x\n  return %y\n}");
   ASSERT_TRUE(graph.ok());
   const exec::FunctionLibrary::Job job{
-      .graph = &*graph, .inputs = inputs_of(*graph), .name = "rows", .open_dims = {{"n", {2, 3}}}};
+      .graph = &*graph, .name = "rows", .open_dims = {{"n", {2, 3}}}};
   exec::FunctionLibrary::Outcome outcome;
   const auto library =
       exec::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);

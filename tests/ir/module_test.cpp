@@ -20,7 +20,7 @@ Module decoder() {
   graph.add_output(graph.add_value({"logits", {ElementType::kF32, {1, kSeq, 300}}}));
   graph.add_output(graph.add_value({"present.0", cache(*add(kPast, kSeq))}));
   Module module;
-  module.entries.push_back({std::string(kForward), std::move(graph)});
+  module.entries.push_back({EntryKind::kForward, std::move(graph)});
   module.states.push_back(
       {.input = "past.0", .output = "present.0", .kv_heads = 4, .head_dim = 16});
   module.interface.token_ids = "input_ids";
@@ -44,7 +44,7 @@ TEST(Module, OfADecoderHasStatesAndLogits) {
 
 TEST(Module, OfAPlainGraphBindsNothing) {
   const Module module = plain_module(decoder().graph());
-  EXPECT_EQ(module.entries.front().name, kRun);
+  EXPECT_EQ(module.entries.front().kind, EntryKind::kRun);
   EXPECT_FALSE(module.is_decoder());
   EXPECT_EQ(module.vocabulary(), 0);
   EXPECT_EQ(broken_name(module), "");

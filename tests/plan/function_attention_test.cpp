@@ -84,9 +84,7 @@ TEST(FunctionAttention, IsLeftAloneWhereItIsSomethingElse) {
 /// Returns the number of stages that call the kernel. Expects that a stage writes each output.
 std::size_t kernels(const std::string& text, const std::string& prefix) {
   const ir::Graph graph = fused(text);
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph.inputs()) inputs.push_back(graph.value(input));
-  auto program = lower_plain(graph, inputs);
+  auto program = lower(graph, {.entry = ir::EntryKind::kRun});
   EXPECT_TRUE(program.ok());
   if (!program.ok()) return 0;
   std::size_t count = 0;

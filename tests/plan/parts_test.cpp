@@ -119,9 +119,7 @@ TEST(Parts, CacheReadsAreTheKeysThatATokenSees) {
 NestWork work_of(const std::string& text) {
   const auto graph = ir::parse(text);
   if (!graph.ok()) ADD_FAILURE() << llmc::format(graph.error().first());
-  std::vector<ir::Value> inputs;
-  for (const ir::ValueId input : graph->inputs()) inputs.push_back(graph->value(input));
-  const auto program = lower_plain(*graph, inputs);
+  const auto program = lower(*graph, {.entry = ir::EntryKind::kRun});
   if (!program.ok()) ADD_FAILURE() << llmc::format(program.error().first());
   return nest_work(*program);
 }

@@ -95,10 +95,7 @@ std::vector<std::string> native_problems(std::span<const RandomModel* const> mod
       continue;
     }
     imported[i] = std::move(result).value();
-    exec::FunctionLibrary::Job job{&imported[i]->graph(), {}, "g" + std::to_string(i)};
-    for (const ir::ValueId input : imported[i]->graph().inputs())
-      job.inputs.push_back(imported[i]->graph().value(input));
-    jobs.push_back(std::move(job));
+    jobs.push_back({&imported[i]->graph(), "g" + std::to_string(i)});
     model_of_job.push_back(i);
   }
   exec::FunctionLibrary::Outcome outcome;

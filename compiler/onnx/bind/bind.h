@@ -65,7 +65,7 @@ Result<std::optional<ImportedModel>> bind_stacked_cache(FileSet& files, const Pa
 ///   pixels or audio features, and other inputs, which keep their names and types
 ///   -> rows f32[…, width]
 /// The rows are the output `image_features` or `audio_features`, otherwise the first output.
-/// Returns the graph of kEncodeImage. Its name is kAudioEncoder for audio, otherwise
+/// Returns the graph of kEncodeMedia. Its name is kAudioEncoder for audio, otherwise
 /// "image_encoder".
 Result<ir::Graph> bind_media_encoder(FileSet& files, const std::string& name);
 

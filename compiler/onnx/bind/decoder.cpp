@@ -308,7 +308,7 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
                                    .output = output});
   }
   graph.name = "model";
-  model.module.entries.push_back({std::string(ir::kForward), std::move(builder_).take()});
+  model.module.entries.push_back({ir::EntryKind::kForward, std::move(builder_).take()});
   LLMC_TRY(model.tokenizer, read_tokenizer(files_, siblings, *vocabulary));
   return model;
 }

@@ -241,7 +241,7 @@ Result<ImportedModel> bind_encoder_decoder(FileSet& files, const EncoderDecoderF
     return part.bad("is not a decoder with caches and the state of a source",
                     "export the model with Optimum: --task text2text-generation-with-past");
   LLMC_TRY(ir::Graph encoder, encode_graph(files, names, part, bound->module));
-  bound->module.entries.push_back({std::string(ir::kEncode), std::move(encoder)});
+  bound->module.entries.push_back({ir::EntryKind::kEncode, std::move(encoder)});
   return *std::move(bound);
 }
 
