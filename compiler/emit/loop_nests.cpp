@@ -144,8 +144,7 @@ class LoopWriter {
         const std::string at = position(e.view);
         if (e.view.offset == 0) return at;
         const std::string offset = factor(e.view.offset);
-        return at == "0" && !e.view.offset.is_constant() ? offset
-                                                         : fmt::format("{} + {}", offset, at);
+        return at == "0" ? offset : fmt::format("{} + {}", offset, at);
       }
       case Expression::Kind::kLiteral:
         return number(*e.number);

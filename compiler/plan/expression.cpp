@@ -15,6 +15,31 @@ std::shared_ptr<Expression> make(Expression::Kind kind, ir::ElementType type) {
   return e;
 }
 
+/// Returns the value of an integer or boolean literal.
+std::optional<std::int64_t> integer(const ExpressionPtr& e) {
+  if (e->kind != Expression::Kind::kLiteral || ir::is_float(e->type)) return std::nullopt;
+  return ir::element_to_integer(e->type, e->number->bytes().data());
+}
+
+/// Returns the other operand if one of them leaves it unchanged (x * 1, x + 0, x and true); nullptr
+/// otherwise. Floats keep their identities: -0 + 0 is 0.
+ExpressionPtr without_identity(ir::BinaryKind kind, const ExpressionPtr& a,
+                               const ExpressionPtr& b) {
+  const auto x = integer(a), y = integer(b);
+  switch (kind) {
+    case ir::BinaryKind::kAdd:
+    case ir::BinaryKind::kOr:
+      return x == 0 ? b : y == 0 ? a : nullptr;
+    case ir::BinaryKind::kSub:
+      return y == 0 ? a : nullptr;
+    case ir::BinaryKind::kMul:
+    case ir::BinaryKind::kAnd:
+      return x == 1 ? b : y == 1 ? a : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
 
 ExpressionPtr load(ir::ElementType type, View view) {
@@ -47,6 +72,7 @@ ExpressionPtr unary(ir::UnaryKind kind, ir::ElementType type, ExpressionPtr x) {
 }
 
 ExpressionPtr binary(ir::BinaryKind kind, ir::ElementType type, ExpressionPtr a, ExpressionPtr b) {
+  if (auto same = without_identity(kind, a, b)) return same;
   auto e = make(Expression::Kind::kBinary, type);
   e->binary = kind;
   e->operands = {std::move(a), std::move(b)};
@@ -60,6 +86,7 @@ ExpressionPtr where(ExpressionPtr condition, ExpressionPtr a, ExpressionPtr b) {
 }
 
 ExpressionPtr cast(ir::ElementType type, ExpressionPtr x) {
+  if (x->type == type) return x;
   auto e = make(Expression::Kind::kCast, type);
   e->operands = {std::move(x)};
   return e;

@@ -41,8 +41,10 @@ ExpressionPtr index_expression(View view);
 ExpressionPtr literal(ir::ElementType type, double value);
 ExpressionPtr literal(ir::ConstantPtr one_element);
 ExpressionPtr unary(ir::UnaryKind kind, ir::ElementType type, ExpressionPtr x);
+/// Returns one of the operands if the other, an integer or boolean literal, leaves it unchanged.
 ExpressionPtr binary(ir::BinaryKind kind, ir::ElementType type, ExpressionPtr a, ExpressionPtr b);
 ExpressionPtr where(ExpressionPtr condition, ExpressionPtr a, ExpressionPtr b);
+/// Returns `x` if it has the type.
 ExpressionPtr cast(ir::ElementType type, ExpressionPtr x);
 
 /// Returns the type in which the value is computed: f32 for 16-bit floats.
