@@ -322,7 +322,7 @@ std::vector<std::string> number_texts(const plan::CallStage& stage, const DimNam
     std::string operator()(const plan::Sizes& sizes) const { return list_text(sizes, dims); }
   };
   std::vector<std::string> texts;
-  for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{dims}, number));
+  for (const auto& number : stage.numbers) texts.push_back(std::visit(Text{dims}, number.value));
   return texts;
 }
 
@@ -333,18 +333,19 @@ std::string call_text(const plan::CallStage& stage, std::span<const std::string>
   for (const std::string_view tag : stage.tags) types.push_back(fmt::format("{}{}", kScope, tag));
   bool all_empty = true;  // then the parameters' defaults are used
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::string_view name = stage.number_names.empty() ? "" : stage.number_names[i];
+    const auto& [name, value] = stage.numbers[i];
     if (name.empty()) {
       arguments.push_back(numbers[i]);
-    } else if (const auto* sizes = std::get_if<plan::Sizes>(&stage.numbers[i])) {
+    } else if (const auto* sizes = std::get_if<plan::Sizes>(&value)) {
       all_empty &= sizes->empty();
       lists.push_back(fmt::format("/*{}=*/{}", name, numbers[i]));
     } else if (numbers[i] != "0" && numbers[i] != "false") {  // defaults of the fields
       config.push_back(fmt::format(".{} = {}", name, numbers[i]));
     }
   }
-  if (!stage.number_names.empty())
-    arguments.push_back(fmt::format("{{{}}}", fmt::join(config, ", ")));
+  const bool has_config = std::ranges::any_of(
+      stage.numbers, [](const plan::CallStage::Number& number) { return !number.name.empty(); });
+  if (has_config) arguments.push_back(fmt::format("{{{}}}", fmt::join(config, ", ")));
   if (!all_empty) arguments.insert(arguments.end(), lists.begin(), lists.end());
   return fmt::format("{}{}<{}>({})", kScope, stage.kernel, fmt::join(types, ", "),
                      fmt::join(arguments, ", "));

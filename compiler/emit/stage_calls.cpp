@@ -222,9 +222,9 @@ class Printer : Operands {
   std::string plain_call(const plan::CallStage& s) const {
     using Split = plan::CallStage::Split;
     std::vector<std::string> arguments, numbers = number_texts(s, dims());
-    const std::size_t number = s.split_number + (s.split == Split::kRange ? 1 : 0);
+    const std::size_t number = s.split == Split::kRange ? 1 : 0;
     const auto* count =
-        s.split == Split::kNone ? nullptr : std::get_if<plan::Size>(&s.numbers[number]);
+        s.split == Split::kNone ? nullptr : std::get_if<plan::Size>(&s.numbers[number].value);
     std::uint64_t work = s.multiply_adds;
     for (const plan::BufferArgument& b : s.buffers)
       work = std::max(work, program_.buffers[b.buffer].width);
@@ -237,7 +237,7 @@ class Printer : Operands {
     }
     if (divided && s.split == Split::kRows) numbers[number] = "end - begin";
     if (divided && s.split == Split::kRange) {
-      numbers[s.split_number] = "begin";
+      numbers[0] = "begin";
       numbers[number] = "end";
     }
     const std::string call = call_text(s, arguments, numbers);

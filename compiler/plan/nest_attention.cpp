@@ -58,30 +58,36 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScaledAttention& op) {
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
   stage.tiled = true;
   stage.split = CallStage::Split::kRange;
-  stage.numbers = {std::int64_t{0}, product(batch) * queries,
-                   queries,         keys,
-                   depth,           width,
-                   op.scale,        biased,
-                   masked,          op.nan_is_zero};
-  for (const Size& step : {stride(q, rank - 2), stride(k, rank - 2), stride(k, rank - 1),
-                           stride(v, rank - 2), stride(bias, rank - 2), stride(bias, rank - 1),
-                           stride(hidden, rank - 2), stride(hidden, rank - 1)})
-    stage.numbers.emplace_back(step);
   const auto front = [&](const View& view) {
     return Sizes(view.strides.begin(), view.strides.end() - 2);
   };
-  stage.numbers.insert(stage.numbers.end(),
-                       {batch, front(q), front(k), front(v), front(bias), front(hidden)});
-  stage.number_names = {
-      // parameters and fields of AttentionShape in attention.h
-      "",         "",          "queries",   "keys",        "depth",        "width",
-      "scale",    "biased",    "masked",    "nan_is_zero", "q_row",        "k_row",
-      "k_column", "v_row",     "bias_row",  "bias_column", "hidden_row",   "hidden_column",
-      "batch",    "q_strides", "k_strides", "v_strides",   "bias_strides", "hidden_strides"};
+  stage.numbers = {{"", Size(0)},
+                   {"", product(batch) * queries},
+                   {"queries", queries},
+                   {"keys", keys},
+                   {"depth", depth},
+                   {"width", width},
+                   {"scale", op.scale},
+                   {"biased", biased},
+                   {"masked", masked},
+                   {"nan_is_zero", op.nan_is_zero},
+                   {"q_row", stride(q, rank - 2)},
+                   {"k_row", stride(k, rank - 2)},
+                   {"k_column", stride(k, rank - 1)},
+                   {"v_row", stride(v, rank - 2)},
+                   {"bias_row", stride(bias, rank - 2)},
+                   {"bias_column", stride(bias, rank - 1)},
+                   {"hidden_row", stride(hidden, rank - 2)},
+                   {"hidden_column", stride(hidden, rank - 1)},
+                   {"batch", batch},
+                   {"q_strides", front(q)},
+                   {"k_strides", front(k)},
+                   {"v_strides", front(v)},
+                   {"bias_strides", front(bias)},
+                   {"hidden_strides", front(hidden)}};
   if (op.softcap > 0) {
     stage.tags = {"Capped"};
-    stage.numbers.emplace_back(op.softcap);
-    stage.number_names.emplace_back("cap");
+    stage.numbers.push_back({"cap", op.softcap});
   }
   emit(node, std::move(stage));
   return ok_status();

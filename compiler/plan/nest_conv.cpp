@@ -52,18 +52,19 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   // Without a copy, positions that are not adjacent in memory are loaded one by one.
   stage.tiled = !host_.by_token() && (copies || steps.back() == 1);
   stage.split = CallStage::Split::kRange;
-  stage.numbers = {std::int64_t{0}, positions_of_all * down};
-  stage.number_names = {"", ""};  // then parameters and fields of ConvSizes in conv.h
-  if (copies) {
-    stage.numbers.emplace_back(Size(block_rows));
-    stage.number_names.emplace_back("block_rows");
-  }
-  stage.numbers.insert(stage.numbers.end(), {Size(op.groups), Size(channels), Size(rows),
-                                             Size(*depth), x.strides[0], x.strides[1], positions,
-                                             Sizes(taps.begin(), taps.end()), steps, tap_steps});
-  stage.number_names.insert(stage.number_names.end(),
-                            {"groups", "channels", "rows", "depth", "x_batch", "x_channel",
-                             "positions", "taps", "steps", "tap_steps"});
+  stage.numbers = {{"", Size(0)},
+                   {"", positions_of_all * down},
+                   {"block_rows", Size(copies ? block_rows : 0)},
+                   {"groups", Size(op.groups)},
+                   {"channels", Size(channels)},
+                   {"rows", Size(rows)},
+                   {"depth", Size(*depth)},
+                   {"x_batch", x.strides[0]},
+                   {"x_channel", x.strides[1]},
+                   {"positions", positions},
+                   {"taps", Sizes(taps.begin(), taps.end())},
+                   {"steps", steps},
+                   {"tap_steps", tap_steps}};
   emit(node, std::move(stage));
   return ok_status();
 }

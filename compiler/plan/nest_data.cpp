@@ -208,7 +208,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   emit(node, CallStage{.kernel = "gather",
                        .types = {from.type, computed_in(element(y)), at.type},
                        .buffers = {read(from.view), read(at.view), written(to)},
-                       .numbers = {split.outer, split.size, split.inner, product(at.view.dims)},
+                       .numbers = {{"outer", split.outer},
+                                   {"size", split.size},
+                                   {"inner", split.inner},
+                                   {"count", product(at.view.dims)}},
                        .can_fail = true});
   return ok_status();
 }

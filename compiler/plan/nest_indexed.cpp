@@ -49,9 +49,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
   emit(node, CallStage{.kernel = "gather_elements",
                        .types = {computed_in(element(data)), at.type},
                        .buffers = {read(from), read(at.view), written(to)},
-                       .numbers = {dims(data)[*axis], static_cast<std::int64_t>(*axis),
-                                   static_cast<std::int64_t>(dims(y).size()), dims(y),
-                                   row_major(dims(data))},
+                       .numbers = {{"size", dims(data)[*axis]},
+                                   {"axis", Size(static_cast<std::int64_t>(*axis))},
+                                   {"dims", dims(y)},
+                                   {"strides", row_major(dims(data))}},
                        .can_fail = true});
   return ok_status();
 }
@@ -64,14 +65,16 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScatterElements& op) {
   const Stored at = stored_unwidened(node.inputs[1]);
   const Sizes& count = dims(node.inputs[1]);
   const View to = result(y);
-  emit(node,
-       CallStage{.kernel = "scatter_elements",
-                 .types = {computed_in(element(data)), at.type},
-                 .tags = {tag(op.reduction)},
-                 .buffers = {read(from), read(at.view), read(updates), written(to)},
-                 .numbers = {product(dims(y)), dims(data)[*axis], static_cast<std::int64_t>(*axis),
-                             static_cast<std::int64_t>(count.size()), count, row_major(dims(data))},
-                 .can_fail = true});
+  emit(node, CallStage{.kernel = "scatter_elements",
+                       .types = {computed_in(element(data)), at.type},
+                       .tags = {tag(op.reduction)},
+                       .buffers = {read(from), read(at.view), read(updates), written(to)},
+                       .numbers = {{"total", product(dims(y))},
+                                   {"size", dims(data)[*axis]},
+                                   {"axis", Size(static_cast<std::int64_t>(*axis))},
+                                   {"dims", count},
+                                   {"strides", row_major(dims(data))}},
+                       .can_fail = true});
   return ok_status();
 }
 
@@ -85,16 +88,16 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherNd& op) {
   const Sizes strides = row_major(from);
   const Stored at = stored_unwidened(indices);
   const View source = stored(data), to = result(y);
-  emit(node,
-       CallStage{.kernel = "gather_tuples",
-                 .types = {computed_in(element(data)), at.type},
-                 .buffers = {read(source), read(at.view), written(to)},
-                 .numbers = {product(part(from, 0, batch)), product(part(from, batch, from.size())),
-                             product(part(tuples, batch, tuples.size() - 1)),
-                             static_cast<std::int64_t>(depth),
-                             product(part(from, batch + depth, from.size())),
-                             part(from, batch, batch + depth), part(strides, batch, batch + depth)},
-                 .can_fail = true});
+  emit(node, CallStage{.kernel = "gather_tuples",
+                       .types = {computed_in(element(data)), at.type},
+                       .buffers = {read(source), read(at.view), written(to)},
+                       .numbers = {{"batches", product(part(from, 0, batch))},
+                                   {"batch_stride", product(part(from, batch, from.size()))},
+                                   {"tuples", product(part(tuples, batch, tuples.size() - 1))},
+                                   {"inner", product(part(from, batch + depth, from.size()))},
+                                   {"dims", part(from, batch, batch + depth)},
+                                   {"strides", part(strides, batch, batch + depth)}},
+                       .can_fail = true});
   return ok_status();
 }
 
@@ -111,11 +114,11 @@ Status NestLowerer::lower(const ir::Node& node, const ir::ScatterNd& op) {
                        .types = {computed_in(element(data)), at.type},
                        .tags = {tag(op.reduction)},
                        .buffers = {read(source), read(at.view), read(updates), written(to)},
-                       .numbers = {product(from), product(Sizes(tuples.begin(), tuples.end() - 1)),
-                                   static_cast<std::int64_t>(depth),
-                                   product(Sizes(from.begin() + end, from.end())),
-                                   Sizes(from.begin(), from.begin() + end),
-                                   Sizes(strides.begin(), strides.begin() + end)},
+                       .numbers = {{"total", product(from)},
+                                   {"tuples", product(Sizes(tuples.begin(), tuples.end() - 1))},
+                                   {"inner", product(Sizes(from.begin() + end, from.end()))},
+                                   {"dims", Sizes(from.begin(), from.begin() + end)},
+                                   {"strides", Sizes(strides.begin(), strides.begin() + end)}},
                        .can_fail = true});
   return ok_status();
 }
@@ -181,7 +184,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     emit(node, CallStage{.kernel = "gather",
                          .types = {type, type, ir::ElementType::kI64},
                          .buffers = {read(source), {indices, 0, false}, written(next)},
-                         .numbers = {split.outer, split.size, split.inner, to[d]},
+                         .numbers = {{"outer", split.outer},
+                                     {"size", split.size},
+                                     {"inner", split.inner},
+                                     {"count", to[d]}},
                          .can_fail = true});
     source = next;
   }

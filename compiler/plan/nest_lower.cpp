@@ -252,7 +252,6 @@ Result<std::vector<std::int64_t>> NestLowerer::integers(const ir::Node& node,
 CallStage NestLowerer::by_rows(CallStage call, const Sizes& steps) {
   LLMC_CHECK(steps.size() == call.buffers.size());
   call.split = CallStage::Split::kRows;
-  call.split_number = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) call.buffers[i].row_step = steps[i];
   return call;
 }

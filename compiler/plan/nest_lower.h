@@ -158,6 +158,8 @@ class NestLowerer {
     Size outer = 1, size = 1, inner = 1;
   };
   static AxisSplit around(const Sizes& dims, std::size_t axis);
+  /// Returns the fields of AxisSizes (llmc/function/reduce.h).
+  static std::vector<CallStage::Number> numbers_of(const AxisSplit& split);
   /// Splits the dims of operand 0 at `axis`, which counts from the end if negative.
   AxisSplit split_at(const ir::Node& node, std::int64_t axis) const;
   /// Emits a kernel over an axis of operand 0. Each result has `count` elements along the axis.

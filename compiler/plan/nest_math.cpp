@@ -24,14 +24,14 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
     // One constant matrix: packed at compile time. The batch dims of the left operand become rows.
     const auto use = b_transposed ? WeightUse::kTransposedPanels : WeightUse::kColumnPanels;
     const std::uint32_t panels = host_.data(b_data, use, b_value);
-    emit(node, by_rows(CallStage{.kernel = "matmul_panels",
-                                 .types = {b_data->element()},
-                                 .buffers = {read(a), {panels, 0, false}, written(y)},
-                                 .numbers = {*quotient(product(y.dims), n), k, n},
-                                 .number_names = {"m", "k", "n"},
-                                 .tiled = tiled,
-                                 .multiply_adds = multiply_adds},
-                       {k, 0, n}));
+    emit(node,
+         by_rows(CallStage{.kernel = "matmul_panels",
+                           .types = {b_data->element()},
+                           .buffers = {read(a), {panels, 0, false}, written(y)},
+                           .numbers = {{"m", *quotient(product(y.dims), n)}, {"k", k}, {"n", n}},
+                           .tiled = tiled,
+                           .multiply_adds = multiply_adds},
+                 {k, 0, n}));
     return ok_status();
   }
   const auto matrix = [](const View& view, std::size_t from_end) {
@@ -62,10 +62,17 @@ Status NestLowerer::product_of(const ir::Node& node, ElementType type, View a, V
   CallStage stage{.kernel = packs ? "matmul_packing" : "matmul",
                   .types = {type},
                   .buffers = {read(a), read(b), written(y)},
-                  .numbers = {std::int64_t{0}, product(batch) * rows, rows, k, n, row_stride,
-                              matrix(b, 2), matrix(b, 1), batch, batch_a.strides, batch_b.strides},
-                  .number_names = {"", "", "m", "k", "n", "a_row", "b_row", "b_column", "batch",
-                                   "a_strides", "b_strides"},
+                  .numbers = {{"", Size(0)},
+                              {"", product(batch) * rows},
+                              {"m", rows},
+                              {"k", k},
+                              {"n", n},
+                              {"a_row", row_stride},
+                              {"b_row", matrix(b, 2)},
+                              {"b_column", matrix(b, 1)},
+                              {"batch", batch},
+                              {"a_strides", batch_a.strides},
+                              {"b_strides", batch_b.strides}},
                   .tiled = tiled,
                   .multiply_adds = multiply_adds,
                   .split = CallStage::Split::kRange};
@@ -152,12 +159,17 @@ NestLowerer::AxisSplit NestLowerer::split_at(const ir::Node& node, std::int64_t 
   return around(from, *index);
 }
 
+std::vector<CallStage::Number> NestLowerer::numbers_of(const AxisSplit& split) {
+  return {{"outer", split.outer}, {"size", split.size}, {"inner", split.inner}};
+}
+
 Status NestLowerer::along_axis(const ir::Node& node, const AxisSplit& split, CallStage call,
                                const Size& count) {
   const ir::ValueId x = node.inputs[0];
   call.types = {computed_in(element(x))};
   call.buffers = {read(stored(x))};
-  call.numbers.insert(call.numbers.begin(), {split.outer, split.size, split.inner});
+  const auto numbers = numbers_of(split);
+  call.numbers.insert(call.numbers.begin(), numbers.begin(), numbers.end());
   Sizes steps{split.size * split.inner};
   for (const ir::ValueId y : node.outputs) {
     call.buffers.push_back(written(result(y)));
@@ -230,7 +242,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Reduce& op) {
                                .types = {type},
                                .tags = {tag(op.kind)},
                                .buffers = {read(source), written(to)},
-                               .numbers = {split.outer, split.size, split.inner}},
+                               .numbers = numbers_of(split)},
                      {split.size * split.inner, split.inner}));
   if (widens) set(y, cast(element(y), load(type, to)));
   return ok_status();
@@ -252,7 +264,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::TopK& op) {
   if (!at_most(k, split.size)) return unsupported(node, "k exceeds the size of the axis");
   return along_axis(
       node, split,
-      {.kernel = "top_k", .tags = {op.largest ? "Largest" : "Smallest"}, .numbers = {k}}, k);
+      {.kernel = "top_k", .tags = {op.largest ? "Largest" : "Smallest"}, .numbers = {{"k", k}}}, k);
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::CumSum& op) {
@@ -272,7 +284,7 @@ Status NestLowerer::norm_rows(const ir::Node& node, std::string_view kernel, flo
   CallStage call{.kernel = kernel,
                  .types = {computed_in(element(x))},
                  .buffers = {read(stored(x)), read(stored(node.inputs[1]))},
-                 .numbers = {rows, n, epsilon}};
+                 .numbers = {{"rows", rows}, {"size", n}, {"epsilon", epsilon}}};
   Sizes steps{n, 0};
   if (has(node, 2)) {
     call.buffers.push_back(read(stored(node.inputs[2])));
@@ -285,11 +297,11 @@ Status NestLowerer::norm_rows(const ir::Node& node, std::string_view kernel, flo
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::LayerNorm& op) {
-  return norm_rows(node, has(node, 2) ? "layer_norm_biased" : "layer_norm", op.epsilon);
+  return norm_rows(node, "layer_norm", op.epsilon);
 }
 
 Status NestLowerer::lower(const ir::Node& node, const ir::RmsNorm& op) {
-  return norm_rows(node, "rms_norm_rows", op.epsilon);
+  return norm_rows(node, "rms_norm", op.epsilon);
 }
 
 }  // namespace llmc::plan

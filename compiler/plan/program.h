@@ -266,16 +266,18 @@ struct BufferArgument {
 /// A call name<types..., tags...>(buffers..., numbers...) of a kernel in templates/llmc/function/.
 /// In a decoder it runs once per row.
 struct CallStage {
-  using Number = std::variant<Size, float, bool, Sizes>;
+  /// A number or a list of numbers. `name`: the field of the kernel's config that it sets, or the
+  /// name of the parameter of a list; "": a plain parameter, which precede all others.
+  struct Number {
+    std::string_view name;
+    std::variant<Size, float, bool, Sizes> value;
+  };
 
   std::string_view kernel;
   std::vector<ir::ElementType> types{};
   std::vector<std::string_view> tags{};
   std::vector<BufferArgument> buffers{};
   std::vector<Number> numbers{};
-  /// For each number, the field of the kernel's config that it sets, or the name of its Sizes
-  /// parameter; "" for plain parameters, which come first. Empty: all are plain parameters.
-  std::vector<std::string_view> number_names{};
   bool can_fail = false;            // returns false for invalid data, such as an index out of range
   bool tiled = false;               // a vectorized product, convolution or attention (NestWork)
   std::uint64_t multiply_adds = 0;  // of the call (in a decoder: per row), at the upper bounds
@@ -283,11 +285,10 @@ struct CallStage {
   /// How the call is divided among the workers of a plain graph.
   enum class Split : std::uint8_t {
     kNone,
-    kRows,   // numbers[split_number] is the row count; each buffer advances by row_step per row
-    kRange,  // numbers[split_number] and the next number are the range that the call computes
+    kRows,   // the first number is the row count; each buffer advances by row_step per row
+    kRange,  // the first two numbers are the range that the call computes
   };
   Split split = Split::kNone;
-  std::size_t split_number = 0;
 };
 
 /// Stores the state after the last row of each segment (llmc_segment) as state `slot` of the

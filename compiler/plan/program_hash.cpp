@@ -127,7 +127,8 @@ class HashWriter {
     for (const ir::ElementType type : s.types) put(type);
     for (const std::string_view tag : s.tags) bytes_ += tag;
     for (const BufferArgument& b : s.buffers) put(b.buffer, b.offset, b.written);
-    for (const CallStage::Number& number : s.numbers) {
+    for (const CallStage::Number& argument : s.numbers) {
+      const auto& number = argument.value;
       put(number.index());
       if (const auto* sizes = std::get_if<Sizes>(&number)) {
         for (const Size& size : *sizes) put(size);

@@ -58,12 +58,15 @@ std::vector<Prepared> prepare() {
   return all;
 }
 
+/// g++ refuses designated initializers that are not in the order of the fields, clang++ only warns.
+const std::vector<std::string> kStrict{"-O2", "-Werror=reorder-init-list"};
+
 std::unique_ptr<exec::FunctionLibrary> compile(const std::vector<Prepared>& cases,
                                                const std::string& target) {
   std::vector<exec::FunctionLibrary::Job> jobs;
   for (const Prepared& p : cases) jobs.push_back({&p.graph, std::string(p.test.name)});
   exec::FunctionLibrary::Outcome outcome;
-  auto library = exec::FunctionLibrary::compile(jobs, target, "-O2", outcome);
+  auto library = exec::FunctionLibrary::compile(jobs, target, kStrict, outcome);
   if (!library.ok()) {
     ADD_FAILURE() << format(library.error().first());
     return nullptr;

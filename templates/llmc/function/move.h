@@ -26,11 +26,16 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
   }
 }
 
-/// Computes y[o][c] = x[o][indices[c]] for `count` indices, where x is [outer][size] and elements
-/// are rows of `inner` numbers.
+/// Sizes of gather(): x is [outer][size], elements are rows of `inner` numbers, and `count` is the
+/// number of indices.
+struct GatherSizes {
+  int64_t outer = 0, size = 0, inner = 0, count = 0;
+};
+/// Computes y[o][c] = x[o][indices[c]].
 template <class From, class To, class I>
 inline bool gather(const From* __restrict x, const I* __restrict indices, To* __restrict y,
-                   int64_t outer, int64_t size, int64_t inner, int64_t count) {
+                   const GatherSizes& sizes) {
+  const auto [outer, size, inner, count] = sizes;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t c = 0; c < count; ++c) {
       const int64_t at = position(indices[c], size);
@@ -41,13 +46,18 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
   return true;
 }
 
+/// Sizes of gather_elements() and scatter_elements(): the number of elements of all of x
+/// (scatter_elements()), and the size of x along `axis`.
+struct ElementsSizes {
+  int64_t total = 0, size = 0, axis = 0;
+};
 /// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]]. `of_dims` are the dims of
-/// the indices, and `of_strides` the strides of x along them, in elements. `size` is the size of x
-/// along `axis`.
-template <class T, class I, class Dims, class Strides>
+/// the indices, and `of_strides` the strides of x along them, in elements.
+template <class T, class I, class Dims = Sizes<>, class Strides = Sizes<>>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
-                            int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
-                            const Strides& of_strides) {
+                            const ElementsSizes& sizes, const Dims& of_dims = {},
+                            const Strides& of_strides = {}) {
+  const int64_t rank = Dims::count, size = sizes.size, axis = sizes.axis;
   const int64_t* dims = of_dims.values;
   const int64_t* strides = of_strides.values;
   int64_t coordinate[16] = {};
@@ -79,14 +89,15 @@ struct Replace {
 
 /// Copies x to y, then sets y[i with coordinate `axis` replaced by indices[i]] = join(old,
 /// updates[i]).
-template <class T, class I, class Op, class Dims, class Strides>
+template <class T, class I, class Op, class Dims = Sizes<>, class Strides = Sizes<>>
 inline bool scatter_elements(const T* __restrict x, const I* __restrict indices,
-                             const T* __restrict updates, T* __restrict y, int64_t total,
-                             int64_t size, int64_t axis, int64_t rank, const Dims& of_dims,
-                             const Strides& of_strides) {
+                             const T* __restrict updates, T* __restrict y,
+                             const ElementsSizes& sizes, const Dims& of_dims = {},
+                             const Strides& of_strides = {}) {
+  const int64_t rank = Dims::count, size = sizes.size, axis = sizes.axis;
   const int64_t* dims = of_dims.values;
   const int64_t* strides = of_strides.values;
-  copy_elements(x, y, total);
+  copy_elements(x, y, sizes.total);
   int64_t coordinate[16] = {};
   int64_t count = 1;
   for (int64_t d = 0; d < rank; ++d) count *= dims[d];
@@ -118,13 +129,20 @@ LLMC_INLINE int64_t tuple_position(const I* tuple, int64_t depth, const int64_t*
   return at;
 }
 
-/// Computes y[b][t] = x[b][indices[b][t]], where indices are `batches` batches of `tuples` tuples
-/// of `depth` indices, and results are rows of `inner` elements. Batches of x are `batch_stride`
-/// elements apart.
-template <class T, class I, class Dims, class Strides>
+/// Sizes of gather_tuples() and scatter_tuples(): indices are `batches` batches of `tuples` tuples,
+/// and results and updates are rows of `inner` elements. Batches of x are `batch_stride` elements
+/// apart. scatter_tuples() has one batch, and x has `total` elements.
+struct TupleSizes {
+  int64_t total = 0, batches = 0, batch_stride = 0, tuples = 0, inner = 0;
+};
+/// Computes y[b][t] = x[b][indices[b][t]]. A tuple has one index for each of the dims `of_dims`
+/// of x, along which x has the strides `of_strides`.
+template <class T, class I, class Dims = Sizes<>, class Strides = Sizes<>>
 inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T* __restrict y,
-                          int64_t batches, int64_t batch_stride, int64_t tuples, int64_t depth,
-                          int64_t inner, const Dims& of_dims, const Strides& of_strides) {
+                          const TupleSizes& sizes, const Dims& of_dims = {},
+                          const Strides& of_strides = {}) {
+  const auto [total, batches, batch_stride, tuples, inner] = sizes;
+  const int64_t depth = Dims::count;
   const int64_t* dims = of_dims.values;
   const int64_t* strides = of_strides.values;
   for (int64_t b = 0; b < batches; ++b) {
@@ -138,16 +156,16 @@ inline bool gather_tuples(const T* __restrict x, const I* __restrict indices, T*
 }
 
 /// Copies x to y, then sets y[tuple] = join(old, row of updates) for each tuple of indices, element
-/// by element. Rows have `inner` elements.
-template <class T, class I, class Op, class Dims, class Strides>
+/// by element.
+template <class T, class I, class Op, class Dims = Sizes<>, class Strides = Sizes<>>
 inline bool scatter_tuples(const T* __restrict x, const I* __restrict indices,
-                           const T* __restrict updates, T* __restrict y, int64_t total,
-                           int64_t tuples, int64_t depth, int64_t inner, const Dims& of_dims,
-                           const Strides& of_strides) {
+                           const T* __restrict updates, T* __restrict y, const TupleSizes& sizes,
+                           const Dims& of_dims = {}, const Strides& of_strides = {}) {
+  const int64_t depth = Dims::count, inner = sizes.inner;
   const int64_t* dims = of_dims.values;
   const int64_t* strides = of_strides.values;
-  copy_elements(x, y, total);
-  for (int64_t t = 0; t < tuples; ++t) {
+  copy_elements(x, y, sizes.total);
+  for (int64_t t = 0; t < sizes.tuples; ++t) {
     const int64_t at = tuple_position(indices + t * depth, depth, dims, strides);
     if (at < 0) return false;
     for (int64_t i = 0; i < inner; ++i) y[at + i] = Op::join(y[at + i], updates[t * inner + i]);

@@ -2,15 +2,25 @@
 
 #include "llmc/function/scalar.h"
 
-/// Reductions along one axis of x[outer][n][inner], row-major, to y[outer][inner]. Float sums have
-/// the same order on every target. For inner = 1 (softmax: for every inner), lane j of eight adds
-/// x[j], x[j + 8], …, and the lanes are added in the order of reduce() in docs/numerics.md.
+/// Reductions along one axis of x[outer][size][inner], row-major, to y[outer][inner]. Float sums
+/// have the same order on every target. For inner = 1 (softmax: for every inner), lane j of eight
+/// adds x[j], x[j + 8], …, and the lanes are added in the order of reduce() in docs/numerics.md.
 /// Otherwise x[0], x[1], … are added in sequence.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
 
 inline constexpr int64_t kLanes = 8;
+
+/// Sizes of x[outer][size][inner], which is reduced along its second dim. `k`: see top_k().
+struct AxisSizes {
+  int64_t outer = 0, size = 0, inner = 0, k = 0;
+};
+/// Sizes of the rows of a norm, and the number that it adds to a variance or mean square.
+struct NormSizes {
+  int64_t rows = 0, size = 0;
+  float epsilon = 0;
+};
 
 struct Sum {
   template <class T>
@@ -89,8 +99,8 @@ LLMC_INLINE T reduce_row(int64_t n, F&& f) {
 }
 
 template <class T, class Op>
-inline void reduce(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
-                   int64_t inner) {
+inline void reduce(const T* __restrict x, T* __restrict y, const AxisSizes& sizes) {
+  const int64_t outer = sizes.outer, n = sizes.size, inner = sizes.inner;
   if (inner == 1) {
     for (int64_t o = 0; o < outer; ++o) {
       const T* row = x + o * n;
@@ -111,8 +121,8 @@ inline void reduce(const T* __restrict x, T* __restrict y, int64_t outer, int64_
 
 /// Computes y = e^(x - max) / sum along the axis. If all x are -infinity, the results are NaN.
 template <class T>
-inline void softmax(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
-                    int64_t inner) {
+inline void softmax(const T* __restrict x, T* __restrict y, const AxisSizes& sizes) {
+  const int64_t outer = sizes.outer, n = sizes.size, inner = sizes.inner;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
       const T* from = x + o * n * inner + j;
@@ -150,27 +160,27 @@ inline void layer_norm_row(const T* __restrict x, T* __restrict y, int64_t n, T 
   }
 }
 template <class T>
-inline void layer_norm(const T* x, const T* scale, T* y, int64_t rows, int64_t n, float epsilon) {
-  for (int64_t r = 0; r < rows; ++r)
-    layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, nullptr);
+inline void layer_norm(const T* x, const T* scale, const T* bias, T* y, const NormSizes& sizes) {
+  for (int64_t r = 0; r < sizes.rows; ++r)
+    layer_norm_row<T>(x + r * sizes.size, y + r * sizes.size, sizes.size,
+                      static_cast<T>(sizes.epsilon), scale, bias);
 }
 template <class T>
-inline void layer_norm_biased(const T* x, const T* scale, const T* bias, T* y, int64_t rows,
-                              int64_t n, float epsilon) {
-  for (int64_t r = 0; r < rows; ++r)
-    layer_norm_row<T>(x + r * n, y + r * n, n, static_cast<T>(epsilon), scale, bias);
+inline void layer_norm(const T* x, const T* scale, T* y, const NormSizes& sizes) {
+  layer_norm<T>(x, scale, nullptr, y, sizes);
 }
 
-/// Computes y = x / sqrt(mean(x^2) + epsilon) * scale for each of `rows` rows of n elements.
+/// Computes y = x / sqrt(mean(x^2) + epsilon) * scale for each row.
 template <class T>
-inline void rms_norm_rows(const T* __restrict x, const T* __restrict scale, T* __restrict y,
-                          int64_t rows, int64_t n, float epsilon) {
-  for (int64_t r = 0; r < rows; ++r) {
+inline void rms_norm(const T* __restrict x, const T* __restrict scale, T* __restrict y,
+                     const NormSizes& sizes) {
+  const int64_t n = sizes.size;
+  for (int64_t r = 0; r < sizes.rows; ++r) {
     const T* from = x + r * n;
     T* to = y + r * n;
     const T mean =
         reduce_row<Sum, T>(n, [&](int64_t i) { return from[i] * from[i]; }) / static_cast<T>(n);
-    const T factor = static_cast<T>(1) / sqrt(mean + static_cast<T>(epsilon));
+    const T factor = static_cast<T>(1) / sqrt(mean + static_cast<T>(sizes.epsilon));
     for (int64_t i = 0; i < n; ++i) to[i] = from[i] * factor * scale[i];
   }
 }
@@ -197,8 +207,8 @@ struct Last {
 /// Computes the index of the best element along the axis (`Order`: Largest or Smallest); of equal
 /// elements, the first or the last (`Among`). NaN is better than all numbers.
 template <class T, class Order, class Among>
-inline void arg_best(const T* __restrict x, int64_t* __restrict y, int64_t outer, int64_t n,
-                     int64_t inner) {
+inline void arg_best(const T* __restrict x, int64_t* __restrict y, const AxisSizes& sizes) {
+  const int64_t outer = sizes.outer, n = sizes.size, inner = sizes.inner;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
       const T* from = x + o * n * inner + j;
@@ -226,8 +236,8 @@ struct Backwards {
 };
 /// Computes y[i] = x[0] + … + x[i], without x[i] if kExclusive, and from the other end if kReverse.
 template <class T, class Own, class Direction>
-inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer, int64_t n,
-                           int64_t inner) {
+inline void cumulative_sum(const T* __restrict x, T* __restrict y, const AxisSizes& sizes) {
+  const int64_t outer = sizes.outer, n = sizes.size, inner = sizes.inner;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
       T sum = 0;
@@ -245,7 +255,8 @@ inline void cumulative_sum(const T* __restrict x, T* __restrict y, int64_t outer
 /// elements are in the order of their indices.
 template <class T, class Order>
 inline void top_k(const T* __restrict x, T* __restrict values, int64_t* __restrict indices,
-                  int64_t outer, int64_t n, int64_t inner, int64_t k) {
+                  const AxisSizes& sizes) {
+  const auto [outer, n, inner, k] = sizes;
   if (k == 0) return;
   for (int64_t o = 0; o < outer; ++o) {
     for (int64_t j = 0; j < inner; ++j) {
