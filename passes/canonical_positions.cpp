@@ -1,9 +1,8 @@
-#include "passes/canonical_positions.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "passes/index_analysis.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,8 +1,7 @@
-#include "passes/choose_by_length.h"
-
 #include <array>
 
 #include "passes/index_analysis.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

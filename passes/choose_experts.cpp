@@ -1,14 +1,13 @@
-#include "passes/choose_experts.h"
-
 #include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "compiler/reference/tensor.h"
 #include "passes/expert_lanes.h"
-#include "passes/fuse_experts.h"
 #include "passes/op_key.h"
+#include "passes/product_weights.h"
 #include "passes/routing.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

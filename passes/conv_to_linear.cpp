@@ -1,9 +1,8 @@
-#include "passes/conv_to_linear.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,9 +1,8 @@
-#include "passes/dense_rows.h"
-
 #include <algorithm>
 #include <map>
 
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

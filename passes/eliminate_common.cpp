@@ -1,9 +1,8 @@
-#include "passes/eliminate_common.h"
-
 #include <unordered_map>
 
 #include "passes/op_key.h"
 #include "passes/rewrite.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,9 +1,8 @@
-#include "passes/fold_constants.h"
-
 #include <algorithm>
 
 #include "compiler/reference/interpreter.h"
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,5 +1,4 @@
-#include "passes/fuse_activation.h"
-
+#include "passes/fusions.h"
 #include "passes/match.h"
 
 namespace llmc::passes {

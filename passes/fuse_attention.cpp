@@ -1,11 +1,10 @@
-#include "passes/fuse_attention.h"
-
 #include <cmath>
 #include <map>
 #include <span>
 
 #include "passes/attention_axes.h"
 #include "passes/attention_scores.h"
+#include "passes/fusions.h"
 #include "passes/mask_analysis.h"
 #include "passes/position_bias.h"
 

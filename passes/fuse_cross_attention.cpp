@@ -1,9 +1,8 @@
-#include "passes/fuse_cross_attention.h"
-
 #include <cmath>
 
 #include "passes/attention_axes.h"
 #include "passes/attention_scores.h"
+#include "passes/fusions.h"
 #include "passes/mask_analysis.h"
 
 namespace llmc::passes {

@@ -1,8 +1,8 @@
-#include "passes/fuse_experts.h"
-
 #include <numeric>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
+#include "passes/product_weights.h"
 
 namespace llmc::passes {
 

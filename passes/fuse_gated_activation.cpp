@@ -1,7 +1,6 @@
-#include "passes/fuse_gated_activation.h"
-
 #include <array>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
 
 namespace llmc::passes {

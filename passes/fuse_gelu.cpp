@@ -1,9 +1,8 @@
-#include "passes/fuse_gelu.h"
-
 #include <array>
 #include <cmath>
 #include <numbers>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
 
 namespace llmc::passes {

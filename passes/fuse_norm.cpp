@@ -1,7 +1,6 @@
-#include "passes/fuse_norm.h"
-
 #include <algorithm>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
 
 namespace llmc::passes {

@@ -1,8 +1,7 @@
-#include "passes/fuse_rms_norm.h"
-
 #include <cmath>
 #include <limits>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
 
 namespace llmc::passes {

@@ -1,8 +1,7 @@
-#include "passes/fuse_rope.h"
-
 #include <algorithm>
 #include <set>
 
+#include "passes/fusions.h"
 #include "passes/head_elements.h"
 
 namespace llmc::passes {

@@ -1,10 +1,9 @@
-#include "passes/fuse_scaled_attention.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
 
 #include "passes/attention_scores.h"
+#include "passes/fusions.h"
 
 namespace llmc::passes {
 

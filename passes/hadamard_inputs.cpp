@@ -1,9 +1,8 @@
-#include "passes/hadamard_inputs.h"
-
 #include <algorithm>
 
 #include "compiler/ir/hadamard.h"
 #include "passes/product_weights.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,10 +1,9 @@
-#include "passes/latent_cache.h"
-
 #include <algorithm>
 
 #include "compiler/support/check.h"
-#include "passes/fuse_experts.h"
 #include "passes/match.h"
+#include "passes/product_weights.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

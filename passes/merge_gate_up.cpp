@@ -1,5 +1,4 @@
-#include "passes/merge_gate_up.h"
-
+#include "passes/fusions.h"
 #include "passes/match.h"
 #include "passes/product_weights.h"
 

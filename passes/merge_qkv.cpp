@@ -1,7 +1,6 @@
-#include "passes/merge_qkv.h"
-
 #include <array>
 
+#include "passes/fusions.h"
 #include "passes/match.h"
 #include "passes/op_key.h"
 #include "passes/product_weights.h"

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <vector>
@@ -7,6 +8,9 @@
 #include "compiler/ir/graph.h"
 
 namespace llmc::passes {
+
+/// Number of rows of a panel of interleaved weights. The rows of a panel must belong to one expert.
+inline constexpr std::int64_t kExpertPanel = 8;
 
 /// A rule that replaces the weights of products by lazy views of them.
 struct WeightRewrite {

@@ -1,8 +1,7 @@
-#include "passes/requantize.h"
-
 #include <algorithm>
 
 #include "passes/product_weights.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,11 +1,10 @@
-#include "passes/roll_layers.h"
-
 #include <algorithm>
 #include <map>
 #include <tuple>
 
 #include "passes/match.h"
 #include "passes/op_key.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

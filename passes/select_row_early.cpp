@@ -1,6 +1,5 @@
-#include "passes/select_row_early.h"
-
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

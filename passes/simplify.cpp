@@ -1,10 +1,9 @@
-#include "passes/simplify.h"
-
 #include <algorithm>
 #include <numeric>
 
 #include "passes/index_analysis.h"
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

@@ -1,8 +1,7 @@
-#include "passes/to_linear.h"
-
 #include <algorithm>
 
 #include "passes/match.h"
+#include "passes/transforms.h"
 
 namespace llmc::passes {
 

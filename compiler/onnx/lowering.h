@@ -113,7 +113,7 @@ std::vector<std::int64_t> axis_range(std::int64_t begin, std::int64_t end);
 void bypass_quantize(NodeContext& n);
 /// Converts a MatMulInteger of a bypassed x and a constant matrix to the float product of x and the
 /// matrix minus its zero points. A following multiplication applies the scale
-/// (passes/fuse_dynamic_quant.h).
+/// (passes/fuse_dynamic_quant.cpp).
 void convert_float_product(NodeContext& n);
 
 }  // namespace llmc::importer

@@ -3,7 +3,7 @@
 //
 // Each becomes a softmax of the router's logits, the k largest probabilities, lookups of the chosen
 // experts' matrices and a weighted sum, as exporters write such layers themselves
-// (passes/fuse_experts.h).
+// (passes/fuse_experts.cpp).
 
 #include <limits>
 

@@ -47,7 +47,7 @@ Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64
     }
     inputs.emplace(value.name, std::move(tensor));
   }
-  // Inputs that passes add (choose_by_length.h, canonical_positions.h).
+  // Inputs that passes add (choose_by_length, canonical_positions).
   if (bindings.contains("seq")) {
     const std::int64_t seq = bindings.at("seq");
     inputs.emplace("last_position", reference::i64_tensor({}, {past + seq - 1}));

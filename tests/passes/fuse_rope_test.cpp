@@ -1,9 +1,8 @@
 // Inputs `position_axes` that another node than a rotation reads, or that index a table.
-#include "passes/fuse_rope.h"
-
 #include <gtest/gtest.h>
 
 #include "compiler/ir/text.h"
+#include "passes/fusions.h"
 #include "tests/passes/parsed.h"
 
 namespace llmc::passes {

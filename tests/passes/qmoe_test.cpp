@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/onnx/model.h"
-#include "passes/fuse_experts.h"
+#include "passes/fusions.h"
 #include "tests/support_onnx/onnx_builder.h"
 
 namespace llmc::passes {

@@ -7,7 +7,7 @@
 #include "compiler/ir/text.h"
 #include "compiler/ir/verify.h"
 #include "compiler/plan/nest_lower.h"
-#include "passes/fuse_scaled_attention.h"
+#include "passes/fusions.h"
 
 namespace llmc::plan {
 namespace {
