@@ -5,7 +5,6 @@
 
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
-#include "compiler/ir/constant_stack.h"
 #include "compiler/ir/quote.h"
 #include "compiler/support/checked_math.h"
 

@@ -161,6 +161,10 @@ ConstantPtr as_floats(ConstantPtr matrix);
 /// each row (LLMC_CHECK). The new scales are rounded to f32. Returns nullptr if `constant` was not
 /// made by make_quantized.
 ConstantPtr scaled_rows(const ConstantPtr& constant, std::span<const float> factors);
+/// Multiplies a matrix, converted to f32, by `factor`. For a matrix made by make_quantized, returns
+/// scaled_rows(), which multiplies the scales. Otherwise returns a lazy view that rounds each
+/// product to f32. The rank must be 2 (LLMC_CHECK).
+ConstantPtr scaled(ConstantPtr matrix, float factor);
 
 /// Makes a constant whose elements all equal `value`, converted as element_from_double() does.
 ConstantPtr make_splat(ElementType element, std::vector<std::int64_t> dims, double value);
@@ -182,6 +186,12 @@ ConstantPtr reorder_rows(ConstantPtr source, std::vector<std::int64_t> order);
 /// matrix returns the matrix, with its quantization. Splat and random constants stay lazy. Other
 /// sources are copied.
 ConstantPtr reshaped(ConstantPtr source, std::vector<std::int64_t> dims);
+/// Returns a view of packed integers (make_packed) with other dims; nullptr if `source` is another
+/// constant or its rows are padded.
+ConstantPtr reshaped_packed(const ConstantPtr& source, const std::vector<std::int64_t>& dims);
+/// Returns a copy of matrix `index` of a stack [count, rows, columns] (LLMC_CHECK). Packed integers
+/// remain packed if the matrix begins at a byte boundary.
+ConstantPtr matrix_of_stack(const ConstantPtr& stack, std::int64_t index);
 
 /// Returns a copy of all elements as floats, row-major, for any rank.
 std::vector<float> to_floats(const Constant& constant);

@@ -6,7 +6,6 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
-#include "compiler/ir/constant_stack.h"
 #include "compiler/support/checked_math.h"
 
 /// Matrices of quantized models: packed integers, and the floats computed from codes, scales and

@@ -5,7 +5,6 @@
 #include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
 #include "compiler/ir/constant_pages.h"
-#include "compiler/ir/constant_scaled.h"
 #include "compiler/support/checked_math.h"
 
 /// Lazy rank-2 rearrangements, and products with a number. All of them implement read_block by

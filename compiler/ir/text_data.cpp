@@ -1,5 +1,5 @@
+#include "compiler/ir/constant.h"
 #include "compiler/ir/constant_data.h"
-#include "compiler/ir/constant_scaled.h"
 #include "compiler/ir/hadamard.h"
 #include "compiler/ir/text_values.h"
 

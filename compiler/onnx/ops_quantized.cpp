@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "compiler/ir/constant_stack.h"
+#include "compiler/ir/constant.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"

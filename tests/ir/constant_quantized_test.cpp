@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "compiler/ir/constant.h"
-#include "compiler/ir/constant_stack.h"
 #include "compiler/support/half.h"
 #include "tests/ir/rows.h"
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <numeric>
 
-#include "compiler/ir/constant_scaled.h"
 #include "compiler/support/half.h"
 #include "tests/ir/rows.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/constant.h"
 #include "compiler/ir/constant_pages.h"
-#include "compiler/ir/constant_scaled.h"
 
 namespace llmc::importer {
 namespace {
