@@ -16,7 +16,7 @@ constexpr std::string_view kPositions = "position_ids";
 /// Returns the index of the operand that contains positions: of a Rope, or of an Embedding or
 /// Gather that looks up rows of a constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
-  if (std::holds_alternative<ir::Rope>(node.op) || std::holds_alternative<ir::Embedding>(node.op))
+  if (ir::is_any<ir::Rope, ir::Embedding>(node.op))
     return std::holds_alternative<ir::Rope>(node.op) ? 1 : 0;
   const auto* gather = std::get_if<ir::Gather>(&node.op);
   const bool table = gather && gather->axis == 0 && matrix_constant(rw, node.inputs[0]);
@@ -48,8 +48,7 @@ bool is_counted(const Rewriter& rw, ValueId value) {
   for (std::size_t at = 0; at < pending.size() && at < kMaxVisits; ++at) {
     const ir::Node* node = rw.producer(pending[at]);
     if (!node) continue;
-    if (std::holds_alternative<ir::Range>(node->op) || std::holds_alternative<ir::CumSum>(node->op))
-      return true;
+    if (ir::is_any<ir::Range, ir::CumSum>(node->op)) return true;
     for (const ValueId input : node->inputs)
       if (input.exists() && ir::is_integer(rw.type(input).element)) pending.push_back(input);
   }

@@ -88,9 +88,7 @@ class ChosenRows {
       const ir::Split parts{static_cast<std::int64_t>(rows_.size()) + 1, split->sizes};
       return rw_.emit_all(parts, {x}, anchor_)[rw_.slot(lane[0])];
     }
-    if (!std::holds_alternative<ir::Unary>(op) && !std::holds_alternative<ir::Binary>(op) &&
-        !std::holds_alternative<ir::Where>(op) && !std::holds_alternative<ir::Cast>(op) &&
-        !std::holds_alternative<ir::GatedActivation>(op))
+    if (!ir::is_any<ir::Unary, ir::Binary, ir::Where, ir::Cast, ir::GatedActivation>(op))
       return ir::kNoValue;
     std::vector<ValueId> inputs;
     const std::size_t count = first->inputs.size();

@@ -301,9 +301,7 @@ class DenseRows {
                  ? same(node, value)
                  : ir::kNoValue;
     if (ir::is_view(node.op)) return keeps_axis(node, value) ? same(node, value) : ir::kNoValue;
-    const bool elementwise =
-        std::holds_alternative<ir::Unary>(node.op) || std::holds_alternative<ir::Binary>(node.op) ||
-        std::holds_alternative<ir::Where>(node.op) || std::holds_alternative<ir::Cast>(node.op);
+    const bool elementwise = ir::is_any<ir::Unary, ir::Binary, ir::Where, ir::Cast>(node.op);
     return elementwise ? same(node, value) : ir::kNoValue;
   }
 

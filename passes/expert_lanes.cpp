@@ -129,10 +129,8 @@ std::optional<Lane> ExpertSplitter::split_node(ValueId value, const ir::Node& no
   if (auto* parts = std::get_if<ir::Split>(&op)) {
     if (!is_last_axis(parts->axis, rank) || node.inputs.size() != 1) return std::nullopt;
     parts->axis = static_cast<std::int64_t>(rows_.size());
-  } else if (!product && !slice && !std::holds_alternative<ir::Unary>(op) &&
-             !std::holds_alternative<ir::Binary>(op) && !std::holds_alternative<ir::Where>(op) &&
-             !std::holds_alternative<ir::Cast>(op) &&
-             !std::holds_alternative<ir::GatedActivation>(op)) {
+  } else if (!product && !slice &&
+             !ir::is_any<ir::Unary, ir::Binary, ir::Where, ir::Cast, ir::GatedActivation>(op)) {
     return std::nullopt;
   }
   std::vector<Lane> operands;

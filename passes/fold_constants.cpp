@@ -58,8 +58,7 @@ bool results_fit(const Rewriter& rw, const ir::Node& node, std::int64_t limit) {
 
 bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budget) {
   const ir::Node& node = rw.node(i);
-  if (is_constant_node(node) || std::holds_alternative<ir::Loop>(node.op) ||
-      std::holds_alternative<ir::Parameter>(node.op) ||
+  if (is_constant_node(node) || ir::is_any<ir::Loop, ir::Parameter>(node.op) ||
       !results_fit(rw, node, std::min(limit, budget)))
     return false;
   std::vector<reference::Tensor> storage;

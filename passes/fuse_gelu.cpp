@@ -211,8 +211,7 @@ Result<ir::Graph> fuse_gelu(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   for (NodeIndex i = 0; i < rw.size(); ++i) {
     if (!rw.alive(i)) continue;
-    const bool elementwise = std::holds_alternative<ir::Binary>(rw.node(i).op) ||
-                             std::holds_alternative<ir::Unary>(rw.node(i).op);
+    const bool elementwise = ir::is_any<ir::Binary, ir::Unary>(rw.node(i).op);
     if (!elementwise || fuse_sigmoid(rw, i)) continue;
     if (const auto match = match_gelu(rw, rw.node(i).outputs[0]))
       rw.replace(rw.node(i).outputs[0], rw.emit(ir::Unary{match->kind}, {match->x}, i));

@@ -258,8 +258,7 @@ bool MaskAnalysis::compute_is_flag(ValueId value) {
   if (!node) return false;
   if (std::holds_alternative<ir::Cast>(node->op))
     return rw_.type(node->inputs[0]).element == ir::ElementType::kBool || is_flag(node->inputs[0]);
-  if (std::holds_alternative<ir::Expand>(node->op) || std::holds_alternative<ir::Slice>(node->op))
-    return is_flag(node->inputs[0]);
+  if (ir::is_any<ir::Expand, ir::Slice>(node->op)) return is_flag(node->inputs[0]);
   if (std::holds_alternative<ir::Trilu>(node->op)) return is_flag(node->inputs[0]);
   if (const auto* bin = std::get_if<ir::Binary>(&node->op)) {
     if (bin->kind == BinaryKind::kSub)
@@ -285,9 +284,7 @@ std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
       return same ? std::optional(values[0]) : std::nullopt;
     }
     const ValueId above = strip_views(rw_, value);
-    if (above == value && !std::holds_alternative<ir::Expand>(node->op) &&
-        !std::holds_alternative<ir::Cast>(node->op))
-      return std::nullopt;
+    if (above == value && !ir::is_any<ir::Expand, ir::Cast>(node->op)) return std::nullopt;
     value = above == value ? node->inputs[0] : above;
   }
   return std::nullopt;

@@ -17,8 +17,7 @@ constexpr std::int64_t kMaxTableElements = std::int64_t{1} << 20;   // of consta
 constexpr std::int64_t kMaxResultElements = std::int64_t{1} << 24;  // of results
 
 bool is_elementwise(const ir::Op& op) {
-  return std::holds_alternative<ir::Unary>(op) || std::holds_alternative<ir::Binary>(op) ||
-         std::holds_alternative<ir::Where>(op) || std::holds_alternative<ir::Cast>(op);
+  return ir::is_any<ir::Unary, ir::Binary, ir::Where, ir::Cast>(op);
 }
 
 /// Returns whether each row along the last axis is an arithmetic progression, up to the rounding of

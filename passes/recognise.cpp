@@ -63,9 +63,7 @@ class Reader {
       return i < node.inputs.size() ? node.inputs[i] : ir::kNoValue;
     };
     for (const ir::Node& node : graph.nodes()) {
-      if (std::holds_alternative<ir::ConstantOp>(node.op) ||
-          std::holds_alternative<ir::Parameter>(node.op))
-        continue;
+      if (ir::is_any<ir::ConstantOp, ir::Parameter>(node.op)) continue;
       facts_.operators[std::string(ir::op_name(node.op))] += times;
       if (const auto* inner = std::get_if<ir::Loop>(&node.op)) {
         read(*inner->body, times * inner->count, inner);

@@ -288,9 +288,7 @@ std::optional<Body> Roller::match(const Run& run) const {
   bool worth_it = false;
   for (std::size_t j = 0; j < run.period; ++j) {
     const ir::Op& op = node(run.start + j).op;
-    worth_it = worth_it || std::holds_alternative<ir::Linear>(op) ||
-               std::holds_alternative<ir::ExpertLinear>(op) ||
-               std::holds_alternative<ir::Attention>(op);
+    worth_it = worth_it || ir::is_any<ir::Linear, ir::ExpertLinear, ir::Attention>(op);
   }
   if (!worth_it) return std::nullopt;
   Body body;

@@ -133,8 +133,7 @@ class Sample {
     const ir::Node* node = rw_.producer(value);
     bool result = false;
     if (node && depth <= kMaxStatic) {
-      result = std::holds_alternative<ir::ConstantOp>(node->op) ||
-               std::holds_alternative<ir::Shape>(node->op) ||
+      result = ir::is_any<ir::ConstantOp, ir::Shape>(node->op) ||
                std::ranges::all_of(node->inputs, [&](ValueId input) {
                  return !input.exists() || is_static(input, depth + 1);
                });

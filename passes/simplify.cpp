@@ -57,9 +57,7 @@ ValueId passed_through(const Rewriter& rw, const ir::Node& node) {
     if (node.inputs.size() == 1) return x;
     return ir::kNoValue;
   }
-  if (std::holds_alternative<ir::Cast>(node.op) || std::holds_alternative<ir::Expand>(node.op) ||
-      std::holds_alternative<ir::Tile>(node.op) || std::holds_alternative<ir::Split>(node.op) ||
-      ir::is_reshape(node.op))
+  if (ir::is_any<ir::Cast, ir::Expand, ir::Tile, ir::Split>(node.op) || ir::is_reshape(node.op))
     return same ? x : ir::kNoValue;
   if (std::holds_alternative<ir::Slice>(node.op))
     return same && steps_are_one(rw, node) ? x : before_padding(rw, node);
@@ -141,9 +139,7 @@ ValueId part_of_concat(const Rewriter& rw, const ir::Node& node, std::size_t slo
 
 bool view_of_concat(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const bool cuts = std::holds_alternative<ir::Split>(node.op) ||
-                    std::holds_alternative<ir::Slice>(node.op) ||
-                    std::holds_alternative<ir::Gather>(node.op);
+  const bool cuts = ir::is_any<ir::Split, ir::Slice, ir::Gather>(node.op);
   if (!cuts || !rw.op<ir::Concat>(node.inputs[0])) return false;
   const ir::Node& concat = *rw.producer(node.inputs[0]);
   std::vector<ValueId> parts;

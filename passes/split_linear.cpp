@@ -35,9 +35,7 @@ struct Selection {
 /// Empty for other nodes and for unknown bounds.
 std::vector<Selection> match_selections(const Rewriter& rw, const ir::Node& node,
                                         std::size_t first) {
-  const bool selects = std::holds_alternative<ir::Split>(node.op) ||
-                       std::holds_alternative<ir::Slice>(node.op) ||
-                       std::holds_alternative<ir::Gather>(node.op);
+  const bool selects = ir::is_any<ir::Split, ir::Slice, ir::Gather>(node.op);
   if (!selects) return {};
   const std::vector<Dim>& from = rw.type(node.inputs[0]).dims;
   std::vector<Selection> found;

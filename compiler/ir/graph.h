@@ -101,6 +101,12 @@ class UseDef {
   std::vector<std::uint32_t> outputs_;
 };
 
+/// Returns whether the operator is one of T.
+template <class... T>
+bool is_any(const Op& op) {
+  return (std::holds_alternative<T>(op) || ...);
+}
+
 /// Returns the node's operator as T; nullptr if it is another operator or `node` is nullptr.
 template <class T>
 const T* op_as(const Node* node) {

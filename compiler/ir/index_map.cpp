@@ -254,8 +254,7 @@ std::optional<Dim> AxisIndex::fixed(const std::vector<Dim>& dims) const {
 }
 
 bool is_reshape(const Op& op) {
-  return std::holds_alternative<Reshape>(op) || std::holds_alternative<Squeeze>(op) ||
-         std::holds_alternative<Unsqueeze>(op);
+  return is_any<Reshape, Squeeze, Unsqueeze>(op);
 }
 
 bool is_view(const Op& op) {

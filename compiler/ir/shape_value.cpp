@@ -331,9 +331,7 @@ void ShapeValues::record(const Graph& graph, const Node& node) {
     for (const Dim& dim : graph.value(node.inputs[0]).type.dims)
       if (!is_non_negative(dim)) sizes_.push_back(dim);
   // Unlike Dims, arithmetic in narrow types wraps.
-  const bool computes = std::holds_alternative<Unary>(node.op) ||
-                        std::holds_alternative<Binary>(node.op) ||
-                        std::holds_alternative<Reduce>(node.op);
+  const bool computes = is_any<Unary, Binary, Reduce>(node.op);
   for (std::size_t slot = 0; slot < node.outputs.size(); ++slot) {
     const auto& type = graph.value(node.outputs[slot]).type;
     const bool wide = type.element == ElementType::kI64 || type.element == ElementType::kI32 ||

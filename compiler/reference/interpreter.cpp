@@ -114,8 +114,7 @@ class Session {
       } else {
         LLMC_TRY(auto results, run_in_frame(graph, node, frame, around, depth));
         if (results.size() != node.outputs.size()) return broken(node, "wrong number of results");
-        const bool is_constant = std::holds_alternative<ir::ConstantOp>(node.op) ||
-                                 std::holds_alternative<ir::Parameter>(node.op);
+        const bool is_constant = ir::is_any<ir::ConstantOp, ir::Parameter>(node.op);
         const bool keep = is_fixed && !is_constant && take_cache_room(results);
         for (std::size_t i = 0; i < results.size(); ++i) {
           if (keep || (is_constant && is_cached(node, around))) {
