@@ -1,5 +1,7 @@
 #include "compiler/ir/op_info.h"
 
+#include <algorithm>
+
 namespace llmc::ir {
 namespace {
 
@@ -16,34 +18,18 @@ void for_each_op(F&& f) {
 std::string_view op_name(const Op& op) {
   return std::visit(
       []<class T>(const T& o) -> std::string_view {
-        if constexpr (HasKind<T>) {
-          const auto index = static_cast<std::size_t>(o.kind);
-          return index < OpInfo<T>::kinds.size() ? OpInfo<T>::kinds[index] : "invalid";
-        } else {
-          return OpInfo<T>::name;
-        }
+        std::size_t index = 0;
+        if constexpr (HasKind<T>) index = static_cast<std::size_t>(o.kind);
+        return index < names_of<T>().size() ? names_of<T>()[index] : "invalid";
       },
       op);
 }
 
 UnaryKind unary_kind(ActivationFn function) {
-  switch (function) {
-    case ActivationFn::kNone:
-      break;
-    case ActivationFn::kSilu:
-      return UnaryKind::kSilu;
-    case ActivationFn::kGelu:
-      return UnaryKind::kGelu;
-    case ActivationFn::kGeluTanh:
-      return UnaryKind::kGeluTanh;
-    case ActivationFn::kRelu:
-      return UnaryKind::kRelu;
-    case ActivationFn::kSigmoid:
-      return UnaryKind::kSigmoid;
-    case ActivationFn::kTanh:
-      return UnaryKind::kTanh;
-  }
-  return UnaryKind::kIdentity;
+  using enum UnaryKind;
+  constexpr std::array kKinds{kIdentity, kSilu, kGelu, kGeluTanh, kRelu, kSigmoid, kTanh};
+  static_assert(kKinds.size() == EnumInfo<ActivationFn>::names.size());
+  return kKinds.at(static_cast<std::size_t>(function));
 }
 
 std::optional<ActivationFn> activation_fn(UnaryKind kind) {
@@ -54,7 +40,7 @@ std::optional<ActivationFn> activation_fn(UnaryKind kind) {
 }
 
 Arity arity(const Op& op) {
-  return std::visit([]<class T>(const T&) { return OpInfo<T>::arity; }, op);
+  return std::visit([]<class T>(const T&) { return kOpInfo<T>.arity; }, op);
 }
 
 std::string_view to_string(WeightRole role) {
@@ -64,11 +50,7 @@ std::string_view to_string(WeightRole role) {
 std::vector<std::string_view> op_names() {
   std::vector<std::string_view> names;
   for_each_op([&]<class T>(const T&) {
-    if constexpr (HasKind<T>) {
-      names.insert(names.end(), OpInfo<T>::kinds.begin(), OpInfo<T>::kinds.end());
-    } else {
-      names.push_back(OpInfo<T>::name);
-    }
+    names.insert(names.end(), names_of<T>().begin(), names_of<T>().end());
   });
   return names;
 }
@@ -76,15 +58,10 @@ std::vector<std::string_view> op_names() {
 std::optional<Op> make_op(std::string_view name) {
   std::optional<Op> found;
   for_each_op([&]<class T>(T op) {
-    if constexpr (HasKind<T>) {
-      for (std::size_t i = 0; i < OpInfo<T>::kinds.size(); ++i) {
-        if (OpInfo<T>::kinds[i] != name) continue;
-        op.kind = static_cast<decltype(op.kind)>(i);
-        found = op;
-      }
-    } else if (OpInfo<T>::name == name) {
-      found = std::move(op);
-    }
+    const auto at = std::ranges::find(names_of<T>(), name);
+    if (at == names_of<T>().end()) return;
+    if constexpr (HasKind<T>) op.kind = static_cast<decltype(op.kind)>(at - names_of<T>().begin());
+    found = std::move(op);
   });
   return found;
 }

@@ -24,7 +24,7 @@ Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& ope
         if constexpr (std::is_same_v<Op, ir::Loop> || std::is_same_v<Op, ir::Parameter>) {
           return context.error("cannot be evaluated without a graph");
         } else {
-          if constexpr (!ir::OpInfo<Op>::kTakesF64) {
+          if constexpr (!ir::kOpInfo<Op>.takes_f64) {
             for (std::size_t i = 0; i < context.size(); ++i)
               if (context.has(i) && context.operand(i).element == ir::ElementType::kF64)
                 return context.error("is not defined for f64");
