@@ -37,10 +37,7 @@ std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
 /// affect scores.
 std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
   constexpr double kLowest = -6e4;
-  const auto operands = binary(rw, value, BinaryKind::kMax);
-  if (!operands) return std::nullopt;
-  for (const auto& [x, bound] :
-       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+  for (const auto& [x, bound] : either_order(rw, value, BinaryKind::kMax)) {
     const auto number = scalar_constant(rw, bound);
     if (number && *number <= kLowest && rw.type(x) == rw.type(value)) return x;
   }

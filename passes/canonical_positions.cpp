@@ -75,14 +75,9 @@ struct MaskedPositions {
 /// cumsum(mask) of a token with mask 1 is its index in the call plus 1.
 std::optional<MaskedPositions> masked_positions(const Rewriter& rw, IndexAnalysis& indices,
                                                 ValueId value, ValueId ids, const Dim& seq) {
-  const auto product = binary(rw, value, ir::BinaryKind::kMul);
-  if (!product) return std::nullopt;
-  for (const auto& [counted, mask] :
-       {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
-    const auto sum = binary(rw, counted, ir::BinaryKind::kAdd);
-    if (!sum || !is_token_mask(rw, mask, ids)) continue;
-    for (const auto& [count, past] :
-         {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
+  for (const auto& [counted, mask] : either_order(rw, value, ir::BinaryKind::kMul)) {
+    if (!is_token_mask(rw, mask, ids)) continue;
+    for (const auto& [count, past] : either_order(rw, counted, ir::BinaryKind::kAdd)) {
       const auto* cum_sum = rw.op<ir::CumSum>(count);
       const auto& dims = rw.type(count).dims;
       const auto axis = cum_sum ? ir::normalize_axis(cum_sum->axis, dims.size()) : std::nullopt;
@@ -123,8 +118,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
       positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
   };
   IndexAnalysis indices(rw, context.is_decoder);
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
+  for (const NodeIndex i : rw.nodes<ir::Binary>()) {
     const ValueId value = rw.node(i).outputs[0];
     const auto masked = masked_positions(rw, indices, value, ids, seq);
     if (!masked) continue;
@@ -138,8 +132,7 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
       result = rw.emit(ir::Cast{type.element}, {result}, i);
     rw.replace(value, rw.emit(ir::Binary{ir::BinaryKind::kMul}, {result, masked->mask}, i));
   }
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  for (const NodeIndex i : rw.nodes()) {
     const auto operand = position_operand(rw, rw.node(i));
     if (!operand) continue;
     const ValueId value = rw.node(i).inputs[*operand];
@@ -168,8 +161,8 @@ Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& contex
     rw.replace(result, rw.emit(op, std::move(inputs), i));
   }
   // All other integers that the graph counts over the tokens become position_ids + offset.
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
+  for (const NodeIndex i : rw.nodes()) {
+    if (rw.node(i).outputs.size() != 1) continue;
     const ValueId value = rw.node(i).outputs[0];
     const ir::TensorType type = rw.type(value);
     if (!ir::is_integer(type.element) || !is_counted(rw, value)) continue;

@@ -108,8 +108,7 @@ Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context) 
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
   LengthComparisons comparisons(rw, context);
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i)) comparisons.replace(i);
+  for (const NodeIndex i : rw.nodes<ir::Binary>()) comparisons.replace(i);
   return std::move(rw).finish();
 }
 

@@ -211,13 +211,10 @@ std::optional<Term> match_term(const Rewriter& rw, ValueId value) {
     term.factor.condition = node.inputs[0];
     value = node.inputs[1];
   }
-  const auto operands = binary(rw, value, ir::BinaryKind::kMul);
-  if (!operands) return std::nullopt;
   std::vector<Dim> column = rw.type(value).dims;
   if (column.size() < 2) return std::nullopt;
   column.back() = Dim(1);
-  for (const auto& [result, factor] :
-       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+  for (const auto& [result, factor] : either_order(rw, value, ir::BinaryKind::kMul)) {
     if (rw.type(factor).dims != column || rw.type(result).dims != rw.type(value).dims) continue;
     term.value = result;
     term.factor.factor = factor;
@@ -374,11 +371,10 @@ Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
   std::vector<NodeIndex> tops;
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (std::holds_alternative<ir::TopK>(rw.node(i).op)) tops.push_back(i);
+  std::ranges::copy(rw.nodes<ir::TopK>(), std::back_inserter(tops));
   if (tops.empty()) return std::move(rw).finish();
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && !rewrite(rw, i, tops)) rewrite_batched(rw, i, tops);
+  for (const NodeIndex i : rw.nodes())
+    if (!rewrite(rw, i, tops)) rewrite_batched(rw, i, tops);
   return std::move(rw).finish();
 }
 

@@ -108,8 +108,9 @@ void move_functions(Rewriter& rw, ValueId moved) {
   }
 }
 
-void convert(Rewriter& rw, NodeIndex i, const ir::Conv& op) {
+void convert(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
+  const auto& op = std::get<ir::Conv>(node.op);
   const ValueId x = node.inputs[0], w = node.inputs[1];
   const ir::ConstantPtr weight = weight_constant(rw, w);
   if (op.groups != 1 || !weight || weight->element_count() == 0 || !is_f32(rw, x) ||
@@ -145,12 +146,7 @@ void convert(Rewriter& rw, NodeIndex i, const ir::Conv& op) {
 
 Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context) {
   if (context.is_decoder || !ir::is_quantized(context.options.weights.format)) return graph;
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
-    if (const auto* conv = std::get_if<ir::Conv>(&rw.node(i).op)) convert(rw, i, ir::Conv(*conv));
-  }
-  return std::move(rw).finish();
+  return rewrite_nodes<ir::Conv>(std::move(graph), convert);
 }
 
 }  // namespace llmc::passes

@@ -97,10 +97,9 @@ bool has_one_at_most(const Rewriter& rw, ValueId value, std::size_t axis) {
   for (int step = 0; step < kMaxViews; ++step) {
     const ir::Node* node = rw.producer(value);
     if (!node) return false;
-    if (const auto equal = binary(rw, value, BinaryKind::kEqual)) {
+    if (binary(rw, value, BinaryKind::kEqual)) {
       const std::size_t rank = rw.type(value).rank();
-      for (const auto& [x, other] :
-           {std::pair(equal->left, equal->right), std::pair(equal->right, equal->left)}) {
+      for (const auto& [x, other] : either_order(rw, value, BinaryKind::kEqual)) {
         const std::size_t lead = rank - rw.type(x).rank(), lead2 = rank - rw.type(other).rank();
         const bool fixed = axis < lead2 || rw.type(other).dims[axis - lead2] == Dim(1);
         if (fixed && axis >= lead && differ(rw, x, axis - lead)) return true;
@@ -342,10 +341,9 @@ class DenseRows {
   }
   /// Returns whether `indices` are token * slots + slot.
   bool is_flat_slot(ValueId indices) const {
-    const auto sum = binary(rw_, strip_views(rw_, indices), BinaryKind::kAdd);
-    if (!sum || !slots_) return false;
-    for (const auto& [slot, scaled] :
-         {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
+    if (!slots_) return false;
+    const ValueId sum = strip_views(rw_, indices);
+    for (const auto& [slot, scaled] : either_order(rw_, sum, BinaryKind::kAdd)) {
       const auto product = with_scalar(rw_, scaled, BinaryKind::kMul);
       if (is_slot(component_of(rw_, slot)) && product &&
           product->scalar == static_cast<double>(*slots_) &&
@@ -369,10 +367,8 @@ class DenseRows {
 }  // namespace
 
 Result<ir::Graph> dense_rows(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i)) DenseRows(rw, i).rewrite();
-  return std::move(rw).finish();
+  return rewrite_nodes<ir::ScatterElements, ir::ScatterNd>(
+      std::move(graph), [](Rewriter& rw, NodeIndex i) { DenseRows(rw, i).rewrite(); });
 }
 
 }  // namespace llmc::passes

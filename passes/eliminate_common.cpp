@@ -9,8 +9,7 @@ namespace llmc::passes {
 Result<ir::Graph> eliminate_common(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   std::unordered_map<std::string, Rewriter::NodeIndex> seen;
-  for (Rewriter::NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  for (const Rewriter::NodeIndex i : rw.nodes()) {
     const ir::Node& node = rw.node(i);
     auto key = op_key(node.op);
     if (!key) continue;

@@ -129,16 +129,13 @@ bool fold_shape_operand(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context) {
-  Rewriter rw(std::move(graph));
   const std::int64_t limit = context.options.fold_limit_elements;
   // Maximum total number of elements of all results, so that they do not exhaust the memory.
   std::int64_t budget = std::int64_t{1} << 24;
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  return rewrite_nodes(std::move(graph), [&](Rewriter& rw, NodeIndex i) {
     fold_shape_value(rw, i) || fold_node(rw, i, limit, budget) || fold_transposed_weight(rw, i) ||
         fold_shape_operand(rw, i);
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

@@ -388,8 +388,7 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw, context.is_decoder);
   BiasTables tables(context.options.context);
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
+  for (const NodeIndex i : rw.nodes<ir::MatMul>()) {
     const ir::Node& node = rw.node(i);
     const auto softmax = match_softmax(rw, node.inputs[0]);
     const auto scores = softmax ? match_scores(rw, softmax->scores) : std::nullopt;

@@ -110,8 +110,7 @@ Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& conte
   if (!context.is_decoder) return graph;
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw, context.is_decoder);
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::MatMul>(rw.node(i).op)) continue;
+  for (const NodeIndex i : rw.nodes<ir::MatMul>()) {
     const auto found = match_cross(rw, indices, rw.node(i));
     if (!found) continue;
     const ValueId result = rw.node(i).outputs[0];

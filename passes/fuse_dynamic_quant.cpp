@@ -17,13 +17,9 @@ std::vector<float> factors_of(const Rewriter& rw, ValueId value, std::int64_t co
   return ir::to_floats(*data);
 }
 
-bool move_scale(Rewriter& rw, NodeIndex i) {
-  if (!std::holds_alternative<ir::Binary>(rw.node(i).op)) return false;
+void move_scale(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
-  const auto operands = binary(rw, y, ir::BinaryKind::kMul);
-  if (!operands) return false;
-  for (const auto& [product, scale] :
-       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+  for (const auto& [product, scale] : either_order(rw, y, ir::BinaryKind::kMul)) {
     if (!rw.op<ir::MatMul>(product) || rw.use_count(product) != 1) continue;
     if (rw.type(product) != rw.type(y)) continue;
     const std::vector<ValueId> inputs = rw.producer(product)->inputs;
@@ -34,18 +30,14 @@ bool move_scale(Rewriter& rw, NodeIndex i) {
     const ir::ConstantPtr scaled = ir::transposed(ir::scaled_rows(ir::transposed(matrix), factors));
     const ValueId weight = rw.emit_constant(scaled, i, rw.name(inputs[1]));
     rw.replace(y, rw.emit(ir::MatMul{}, {inputs[0], weight}, i));
-    return true;
+    return;
   }
-  return false;
 }
 
 }  // namespace
 
 Result<ir::Graph> fuse_dynamic_quant(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i)) move_scale(rw, i);
-  return std::move(rw).finish();
+  return rewrite_nodes<ir::Binary>(std::move(graph), move_scale);
 }
 
 }  // namespace llmc::passes

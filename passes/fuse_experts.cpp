@@ -129,9 +129,8 @@ std::vector<Dim> with_last(std::vector<Dim> dims, std::size_t removed, std::opti
   return dims;
 }
 
-bool fuse_product(Rewriter& rw, NodeIndex i) {
+void fuse_product(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  if (!std::holds_alternative<ir::MatMul>(node.op)) return false;
   const ValueId y = node.outputs[0];
   for (const bool matrix_first : {true, false}) {
     const ValueId x = node.inputs[matrix_first ? 1 : 0];
@@ -157,19 +156,14 @@ bool fuse_product(Rewriter& rw, NodeIndex i) {
     const ValueId shaped = emit_reshape(rw, product, rw.type(y).dims, i);
     if (!shaped.exists()) continue;
     rw.replace(y, shaped);
-    return true;
+    return;
   }
-  return false;
 }
 
 /// Includes gather(b[E, N], ids) that is added to the result of an ExpertLinear with the same ids.
-bool fuse_bias(Rewriter& rw, NodeIndex i) {
-  if (!std::holds_alternative<ir::Binary>(rw.node(i).op)) return false;
+void fuse_bias(Rewriter& rw, NodeIndex i) {
   const ValueId sum = rw.node(i).outputs[0];
-  const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
-  if (!operands) return false;
-  for (const auto& [result, bias] :
-       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+  for (const auto& [result, bias] : either_order(rw, sum, ir::BinaryKind::kAdd)) {
     const ValueId product = strip_views(rw, result);
     const auto* linear = rw.op<ir::ExpertLinear>(product);
     const ValueId looked_up = before_widening(rw, strip_views(rw, bias));
@@ -194,19 +188,17 @@ bool fuse_bias(Rewriter& rw, NodeIndex i) {
     const ValueId shaped = emit_reshape(rw, all, rw.type(sum).dims, i);
     if (!shaped.exists()) continue;
     rw.replace(sum, shaped);
-    return true;
+    return;
   }
-  return false;
 }
 
 }  // namespace
 
 Result<ir::Graph> fuse_experts(ir::Graph graph, const PassContext& context) {
   if (!context.is_decoder) return graph;
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && !fuse_product(rw, i)) fuse_bias(rw, i);
-  return std::move(rw).finish();
+  return rewrite_nodes<ir::MatMul, ir::Binary>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
+    std::holds_alternative<ir::MatMul>(rw.node(i).op) ? fuse_product(rw, i) : fuse_bias(rw, i);
+  });
 }
 
 }  // namespace llmc::passes

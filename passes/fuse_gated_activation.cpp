@@ -25,33 +25,31 @@ std::optional<Operands> match_factors(const Rewriter& rw, const std::array<Value
   return std::nullopt;
 }
 
-/// Fuses gate * sigmoid(gate) * up. `outer` are the factors of the product `result`.
-bool fuse_three_factors(Rewriter& rw, NodeIndex i, ValueId result, const Operands& outer) {
-  for (const auto& [product, third] :
-       {std::pair(outer.left, outer.right), std::pair(outer.right, outer.left)}) {
+/// Fuses gate * sigmoid(gate) * up.
+void fuse_three_factors(Rewriter& rw, NodeIndex i) {
+  const ValueId result = rw.node(i).outputs[0];
+  for (const auto& [product, third] : either_order(rw, result, BinaryKind::kMul)) {
     const auto inner = binary(rw, product, BinaryKind::kMul);
     if (!inner) continue;
     const auto found = match_factors(rw, {inner->left, inner->right, third});
     if (!found || rw.type(found->left) != rw.type(result)) continue;
     rw.replace(result, rw.emit(ir::GatedActivation{}, {found->left, found->right}, i));
-    return true;
+    return;
   }
-  return false;
 }
 
-bool fuse_silu(Rewriter& rw, NodeIndex i, ValueId result, const Operands& factors) {
-  for (const auto& [sigmoid, x] :
-       {std::pair(factors.left, factors.right), std::pair(factors.right, factors.left)}) {
+void fuse_silu(Rewriter& rw, NodeIndex i) {
+  const ValueId result = rw.node(i).outputs[0];
+  for (const auto& [sigmoid, x] : either_order(rw, result, BinaryKind::kMul)) {
     if (unary(rw, sigmoid, ir::UnaryKind::kSigmoid) != x || !is_f32(rw, x, 0)) continue;
     rw.replace(result, rw.emit(ir::Unary{ir::UnaryKind::kSilu}, {x}, i));
-    return true;
+    return;
   }
-  return false;
 }
 
-bool fuse_function(Rewriter& rw, NodeIndex i, ValueId result, const Operands& factors) {
-  for (const auto& [activated, up] :
-       {std::pair(factors.left, factors.right), std::pair(factors.right, factors.left)}) {
+void fuse_function(Rewriter& rw, NodeIndex i) {
+  const ValueId result = rw.node(i).outputs[0];
+  for (const auto& [activated, up] : either_order(rw, result, BinaryKind::kMul)) {
     const auto* op = rw.op<ir::Unary>(activated);
     const auto function = op ? ir::activation_fn(op->kind) : std::nullopt;
     if (!function || rw.use_count(activated) != 1 || rw.constant(up)) continue;
@@ -59,18 +57,7 @@ bool fuse_function(Rewriter& rw, NodeIndex i, ValueId result, const Operands& fa
     if (!is_f32(rw, gate, 1) || rw.type(gate) != rw.type(up) || rw.type(gate) != rw.type(result))
       continue;
     rw.replace(result, rw.emit(ir::GatedActivation{*function}, {gate, up}, i));
-    return true;
-  }
-  return false;
-}
-
-using Fusion = bool (*)(Rewriter&, NodeIndex, ValueId, const Operands&);
-
-void for_each_product(Rewriter& rw, Fusion fuse) {
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
-    const ValueId result = rw.node(i).outputs[0];
-    if (const auto factors = binary(rw, result, BinaryKind::kMul)) fuse(rw, i, result, *factors);
+    return;
   }
 }
 
@@ -79,8 +66,8 @@ void for_each_product(Rewriter& rw, Fusion fuse) {
 Result<ir::Graph> fuse_gated_activation(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
   // Try the most specific pattern first, because it contains the others.
-  for (const Fusion fuse : {fuse_three_factors, fuse_silu, fuse_function})
-    for_each_product(rw, fuse);
+  for (const auto fuse : {fuse_three_factors, fuse_silu, fuse_function})
+    for (const NodeIndex i : rw.nodes<ir::Binary>()) fuse(rw, i);
   return std::move(rw).finish();
 }
 

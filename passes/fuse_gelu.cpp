@@ -208,15 +208,11 @@ bool fuse_sigmoid(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> fuse_gelu(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
-    const bool elementwise = ir::is_any<ir::Binary, ir::Unary>(rw.node(i).op);
-    if (!elementwise || fuse_sigmoid(rw, i)) continue;
+  return rewrite_nodes<ir::Binary, ir::Unary>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
+    if (fuse_sigmoid(rw, i)) return;
     if (const auto match = match_gelu(rw, rw.node(i).outputs[0]))
       rw.replace(rw.node(i).outputs[0], rw.emit(ir::Unary{match->kind}, {match->x}, i));
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

@@ -23,13 +23,10 @@ std::optional<ValueId> match_centred(const Rewriter& rw, ValueId value) {
 }  // namespace
 
 Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    const auto* rms = std::get_if<ir::RmsNorm>(&rw.node(i).op);
-    if (!rw.alive(i) || !rms) continue;
+  return rewrite_nodes<ir::RmsNorm>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const auto x = match_centred(rw, rw.node(i).inputs[0]);
-    if (!x) continue;
-    const float epsilon = rms->epsilon;
+    if (!x) return;
+    const float epsilon = std::get<ir::RmsNorm>(rw.node(i).op).epsilon;
     const ValueId normalized = rw.node(i).outputs[0], weight = rw.node(i).inputs[1];
     std::vector<ValueId> inputs{*x, weight};
     ValueId result = normalized;
@@ -39,15 +36,13 @@ Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext&) {
       const ValueId other = !sum ? ir::kNoValue : sum->left == normalized ? sum->right : sum->left;
       const ir::ConstantPtr bias = other.exists() ? row_constant(rw, other, normalized) : nullptr;
       if (bias && rw.type(shifted) == rw.type(normalized)) {
-        inputs.push_back(bias == rw.constant(other) ? other
-                                                    : rw.emit_constant(bias, i, rw.name(other)));
+        inputs.push_back(constant_operand(rw, other, bias, i));
         result = shifted;
       }
     }
     const NodeIndex anchor = *rw.producer_index(result);
     rw.replace(result, rw.emit(ir::LayerNorm{epsilon}, std::move(inputs), anchor));
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

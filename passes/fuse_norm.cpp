@@ -62,16 +62,14 @@ void put_norm(const Norm& norm, ir::Op& op, std::vector<ir::ValueId>& inputs) {
 }  // namespace
 
 Result<ir::Graph> fuse_norm(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  return rewrite_nodes(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const auto norm = match_norm(rw, i);
-    if (!norm) continue;
+    if (!norm) return;
     const ir::ValueId normalized = rw.node(i).outputs[0];
     const std::vector<NodeIndex> users = rw.users(normalized);
     const bool all = std::ranges::all_of(
         users, [&](NodeIndex user) { return takes_norm(rw.node(user), normalized); });
-    if (!all || users.empty() || rw.is_output(normalized)) continue;
+    if (!all || users.empty() || rw.is_output(normalized)) return;
     for (NodeIndex user : users) {
       ir::Op op = rw.node(user).op;
       std::vector<ir::ValueId> inputs = rw.node(user).inputs;
@@ -80,8 +78,7 @@ Result<ir::Graph> fuse_norm(ir::Graph graph, const PassContext&) {
       const auto outputs = rw.emit_all(std::move(op), std::move(inputs), user);
       for (std::size_t s = 0; s < old.size(); ++s) rw.replace(old[s], outputs[s]);
     }
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

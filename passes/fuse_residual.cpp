@@ -47,23 +47,17 @@ ValueId with_residual(Rewriter& rw, ValueId product, ValueId added, NodeIndex an
 }  // namespace
 
 Result<ir::Graph> fuse_residual(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
+  return rewrite_nodes<ir::Binary>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const ValueId sum = rw.node(i).outputs[0];
-    const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
-    if (!operands) continue;
     // Try the right operand first, because blocks compute x + f(x).
-    for (const auto& [product, residual] :
-         {std::pair(operands->right, operands->left), std::pair(operands->left, operands->right)}) {
+    for (const auto& [residual, product] : either_order(rw, sum, ir::BinaryKind::kAdd)) {
       if (is_view_of_constant(rw, residual) || rw.type(product) != rw.type(sum)) continue;
       const ValueId fused = with_residual(rw, product, residual, i, 0);
       if (!fused.exists()) continue;
       rw.replace(sum, fused);
       break;
     }
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

@@ -179,13 +179,11 @@ std::optional<Normalized> match_guarded(const Rewriter& rw, const ir::Node& wher
 /// Matches x / sqrt(mean(x^2) + epsilon) with constant factors.
 std::optional<Normalized> match_normalized(const Rewriter& rw, ValueId value) {
   std::optional<Normalized> found;
-  if (const auto product = binary(rw, value, BinaryKind::kMul)) {
-    for (const auto& [x, factor] :
-         {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
-      const auto root = match_inverse_root(rw, factor);
-      if (root && !found) found = match_numerator(rw, x, *root);
-    }
-  } else if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
+  for (const auto& [x, factor] : either_order(rw, value, BinaryKind::kMul)) {
+    const auto root = match_inverse_root(rw, factor);
+    if (root && !found) found = match_numerator(rw, x, *root);
+  }
+  if (const auto quotient = binary(rw, value, BinaryKind::kDiv)) {
     auto root = match_root(rw, quotient->right);
     if (root) root->gain = 1 / root->gain;
     if (root) found = match_numerator(rw, quotient->left, *root);
@@ -255,7 +253,11 @@ ValueId take_scalars(const Rewriter& rw, ValueId value, Normalized& norm) {
   return value;
 }
 
-void fuse_normalized(Rewriter& rw, ValueId matched, Normalized norm, NodeIndex i) {
+void fuse_normalized(Rewriter& rw, NodeIndex i) {
+  const ValueId matched = rw.node(i).outputs[0];
+  auto found = match_normalized(rw, matched);
+  if (!found) return;
+  Normalized norm = *std::move(found);
   const float epsilon = static_cast<float>(norm.epsilon);
   const ValueId normalized = take_scalars(rw, matched, norm);
   // A product with a constant row provides the weight.
@@ -267,9 +269,7 @@ void fuse_normalized(Rewriter& rw, ValueId matched, Normalized norm, NodeIndex i
     const ValueId other = product->left == normalized ? product->right : product->left;
     const ir::ConstantPtr row = row_constant(rw, other, normalized);
     if (!row) continue;
-    const ir::ConstantPtr data = scaled_row(norm, row);
-    const ValueId weight =
-        data == rw.constant(other) ? other : rw.emit_constant(data, i, rw.name(other));
+    const ValueId weight = constant_operand(rw, other, scaled_row(norm, row), i);
     rw.replace(scaled, emit_norm(rw, epsilon, norm.x, weight, i));
   }
   const auto producer = rw.producer_index(normalized);
@@ -286,19 +286,10 @@ void fuse_normalized(Rewriter& rw, ValueId matched, Normalized norm, NodeIndex i
 
 Result<ir::Graph> fuse_rms_norm(ir::Graph graph, const PassContext&) {
   Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && std::holds_alternative<ir::RmsNorm>(rw.node(i).op))
-      hoist_norm_above_transpose(rw, i);
+  for (const NodeIndex i : rw.nodes<ir::RmsNorm>()) hoist_norm_above_transpose(rw, i);
   // Match guarded quotients first, because each contains a quotient.
-  const auto fuse_all = [&]<class T>() {
-    for (NodeIndex i = 0; i < rw.size(); ++i) {
-      if (!rw.alive(i) || !std::holds_alternative<T>(rw.node(i).op)) continue;
-      const ValueId value = rw.node(i).outputs[0];
-      if (const auto found = match_normalized(rw, value)) fuse_normalized(rw, value, *found, i);
-    }
-  };
-  fuse_all.template operator()<ir::Where>();
-  fuse_all.template operator()<ir::Binary>();
+  for (const NodeIndex i : rw.nodes<ir::Where>()) fuse_normalized(rw, i);
+  for (const NodeIndex i : rw.nodes<ir::Binary>()) fuse_normalized(rw, i);
   return std::move(rw).finish();
 }
 

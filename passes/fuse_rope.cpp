@@ -168,14 +168,10 @@ Result<ir::Graph> fuse(ir::Graph graph) {
   Rewriter rw(std::move(graph));
   HeadElementAnalysis elements(rw);
   std::vector<Known> known;
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::Binary>(rw.node(i).op)) continue;
-    const auto product = binary(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul);
-    if (!product) continue;
+  for (const NodeIndex i : rw.nodes<ir::Binary>()) {
     // Elements of x are multiplied by factors that depend on the token. Find the value of which the
     // elements are a part.
-    for (const auto& [x, factor] :
-         {std::pair(product->left, product->right), std::pair(product->right, product->left)}) {
+    for (const auto& [x, factor] : either_order(rw, rw.node(i).outputs[0], ir::BinaryKind::kMul)) {
       if (!rw.alive(i) || elements.factors(x) || !elements.factors(factor)) continue;
       for (ValueId source : sources(rw, x)) {
         const auto match = follow(rw, elements, source);

@@ -89,7 +89,6 @@ void take_factors(const Rewriter& rw, ValueId& value, double& scale) {
 }
 
 std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
-  if (!std::holds_alternative<ir::MatMul>(product.op)) return std::nullopt;
   const auto softmax = match_softmax(rw, product.inputs[0]);
   auto scores = softmax && !softmax->sinks ? match_scores(rw, softmax->scores) : std::nullopt;
   if (!scores || scores->bounded) return std::nullopt;
@@ -159,11 +158,9 @@ ValueId mask_of(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims
 
 Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& context) {
   if (context.is_decoder) return graph;
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  return rewrite_nodes<ir::MatMul>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const auto found = match(rw, rw.node(i));
-    if (!found) continue;
+    if (!found) return;
     const ValueId p = rw.node(i).inputs[0], v = rw.node(i).inputs[1], y = rw.node(i).outputs[0];
     const std::vector<Dim> dims = rw.type(p).dims, product = rw.type(found->scores.product).dims;
     std::vector<ValueId> inputs{aligned(rw, found->scores.q, product, dims, i),
@@ -173,8 +170,7 @@ Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& cont
     if (bias.exists() || mask.exists()) inputs.push_back(bias);
     if (mask.exists()) inputs.push_back(mask);
     rw.replace(y, rw.emit(found->op, std::move(inputs), i));
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

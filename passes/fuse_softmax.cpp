@@ -38,15 +38,12 @@ std::optional<SoftmaxParts> match_parts(const Rewriter& rw, ValueId value) {
 }  // namespace
 
 Result<ir::Graph> fuse_softmax(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || rw.node(i).outputs.size() != 1) continue;
+  return rewrite_nodes<ir::Binary>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const ValueId result = rw.node(i).outputs[0];
     if (const auto found = match_parts(rw, result))
       rw.replace(result,
                  rw.emit(ir::Softmax{static_cast<std::int64_t>(found->axis)}, {found->x}, i));
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

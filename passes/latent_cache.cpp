@@ -341,8 +341,7 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context) {
   std::vector<LatentMatch> matches;
   std::int64_t width = 0;
   bool all = true;  // all attentions of a decoder must have caches of one shape
-  for (NodeIndex i = 0; i < rw.size() && all; ++i) {
-    if (!rw.alive(i) || !std::holds_alternative<ir::Attention>(rw.node(i).op)) continue;
+  for (const NodeIndex i : rw.nodes<ir::Attention>()) {
     auto found = match_latent(rw, i);
     all = found && (width == 0 || width == found->width());
     if (!all) break;

@@ -143,9 +143,8 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
       if (!number) continue;
       if (*number <= kHidden && wanted == false) return bias(x);
       // An additive mask plus a small positive number is never 0.
-      if (const auto sum = binary(rw_, x, BinaryKind::kAdd); sum && *number == 0 && !wanted) {
-        for (const auto& [mask, more] :
-             {std::pair(sum->left, sum->right), std::pair(sum->right, sum->left)}) {
+      if (*number == 0 && !wanted) {
+        for (const auto& [mask, more] : either_order(rw_, x, BinaryKind::kAdd)) {
           const auto added = indices_.uniform(more);
           const auto small = added ? added->constant() : std::nullopt;
           if (small && *small > 0 && static_cast<double>(*small) < -kHidden && bias(mask))

@@ -44,6 +44,11 @@ std::optional<Operands> binary(const Rewriter& rw, ValueId value, BinaryKind kin
   return Operands{inputs[0], inputs[1]};
 }
 
+std::vector<Operands> either_order(const Rewriter& rw, ValueId value, BinaryKind kind) {
+  const auto found = binary(rw, value, kind);
+  return found ? std::vector{*found, Operands{found->right, found->left}} : std::vector<Operands>();
+}
+
 std::optional<ValueId> unary(const Rewriter& rw, ValueId value, ir::UnaryKind kind) {
   const auto* op = rw.op<ir::Unary>(value);
   if (!op || op->kind != kind) return std::nullopt;
@@ -138,6 +143,11 @@ ir::ConstantPtr row_constant(const Rewriter& rw, ValueId value, ValueId like) {
   if (dims.size() == 1 && data->element() == ir::ElementType::kF32) return data;
   const std::vector<double> values = ir::to_doubles(*data);
   return ir::make_f32({*n}, std::vector<float>(values.begin(), values.end()));
+}
+
+ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data,
+                         NodeIndex anchor) {
+  return rw.constant(value) == data ? value : rw.emit_constant(data, anchor, rw.name(value));
 }
 
 bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b, std::size_t limit) {

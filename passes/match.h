@@ -31,6 +31,8 @@ struct Operands {
 };
 /// Returns the operands of `value` if its producer is a Binary of `kind`, otherwise nullopt.
 std::optional<Operands> binary(const Rewriter& rw, ir::ValueId value, ir::BinaryKind kind);
+/// Returns binary() and the same operands in the other order; empty if binary() is nullopt.
+std::vector<Operands> either_order(const Rewriter& rw, ir::ValueId value, ir::BinaryKind kind);
 /// Returns the operand of `value` if its producer is a Unary of `kind`, otherwise nullopt.
 std::optional<ir::ValueId> unary(const Rewriter& rw, ir::ValueId value, ir::UnaryKind kind);
 
@@ -64,6 +66,10 @@ ir::ConstantPtr matrix_constant(const Rewriter& rw, ir::ValueId value);
 /// f32[n]. Its dims are [n] or [1, …, 1, n], and its rank is at most that of `like`. Returns
 /// nullptr for other values.
 ir::ConstantPtr row_constant(const Rewriter& rw, ir::ValueId value, ir::ValueId like);
+/// Returns a constant with `data`: `value` itself if it is that constant, otherwise an emitted one
+/// with its name.
+ir::ValueId constant_operand(Rewriter& rw, ir::ValueId value, const ir::ConstantPtr& data,
+                             NodeIndex anchor);
 
 /// Returns the graph's input with this name; kNoValue if there is none.
 ir::ValueId input_named(const ir::Graph& graph, std::string_view name);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,10 +22,8 @@ namespace llmc::passes {
 /// remaining nodes into execution order.
 ///
 ///   Rewriter rw(std::move(graph));
-///   for (NodeIndex i = 0; i < rw.size(); ++i) {
-///     if (!rw.alive(i)) continue;
+///   for (const NodeIndex i : rw.nodes())
 ///     if (auto match = …) rw.replace(rw.node(i).outputs[0], rw.emit(op, inputs, i));
-///   }
 ///   return std::move(rw).finish();
 ///
 /// References to nodes stay valid. References to values and types are valid until the next emit.
@@ -39,6 +38,14 @@ class Rewriter {
   /// Number of original nodes; nodes 0 .. size()-1 are in execution order.
   NodeIndex size() const { return original_; }
   const ir::Node& node(NodeIndex index) const;
+  /// Returns the original nodes with one of the operators T, or all if there is no T, in order.
+  /// Nodes that are removed before the iteration reaches them are skipped.
+  template <class... T>
+  auto nodes() const {
+    return std::views::iota(NodeIndex{0}, original_) | std::views::filter([this](NodeIndex i) {
+             return alive_[i] && (sizeof...(T) == 0 || ir::is_any<T...>(node(i).op));
+           });
+  }
   /// Returns whether the node is in the graph: false while it is removed.
   bool alive(NodeIndex index) const { return alive_[index]; }
   const ir::Graph& graph() const { return graph_; }
@@ -128,6 +135,14 @@ class Rewriter {
   std::optional<Error> error_;
   bool changed_ = false;
 };
+
+/// Calls rewrite(rw, i) for each node i of Rewriter::nodes<T...>() and returns the new graph.
+template <class... T, class Rewrite>
+Result<ir::Graph> rewrite_nodes(ir::Graph graph, Rewrite rewrite) {
+  Rewriter rw(std::move(graph));
+  for (const Rewriter::NodeIndex i : rw.nodes<T...>()) rewrite(rw, i);
+  return std::move(rw).finish();
+}
 
 /// Returns `graph` without the nodes on which no output depends. Keeps all inputs.
 ir::Graph prune(const ir::Graph& graph);

@@ -38,18 +38,17 @@ bool is_elementwise(const Rewriter& rw, const ir::Node* node) {
 }  // namespace
 
 Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i) || !keeps_rows(rw, rw.node(i))) continue;
+  return rewrite_nodes(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const ir::Node& node = rw.node(i);
+    if (!keeps_rows(rw, node)) return;
     const ValueId rows = node.inputs[0];
-    if (rw.use_count(rows) != 1) continue;
+    if (rw.use_count(rows) != 1) return;
     const ir::Node* above = rw.producer(rows);
     const auto* linear = ir::op_as<ir::Linear>(above);
     const bool gather = std::holds_alternative<ir::Gather>(node.op);
     const bool norm = ir::op_as<ir::RmsNorm>(above) || ir::op_as<ir::LayerNorm>(above);
-    if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) continue;
-    if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) continue;
+    if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) return;
+    if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) return;
     // A view is moved only before a norm, because its shape operand contains the number of columns,
     // which a linear layer changes. Both operators also accept a selected row of rank 1.
     std::vector<ValueId> selection = node.inputs;
@@ -58,8 +57,7 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
     std::vector<ValueId> operands = above->inputs;
     operands[source] = rw.emit(node.op, std::move(selection), i);
     rw.replace(node.outputs[0], rw.emit(above->op, std::move(operands), i));
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

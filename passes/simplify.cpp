@@ -377,8 +377,7 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context) {
   constexpr int kMaxRounds = 8;
   for (int round = 0; round < kMaxRounds; ++round) {
     Rewriter rw(std::move(graph));
-    for (NodeIndex i = 0; i < rw.size(); ++i) {
-      if (!rw.alive(i)) continue;
+    for (const NodeIndex i : rw.nodes()) {
       const ValueId kept = passed_through(rw, rw.node(i));
       if (kept.exists()) {
         const ValueId result = rw.node(i).outputs[0];

@@ -59,12 +59,11 @@ std::optional<std::int64_t> size_limit(const ir::Graph& graph, const ir::Dim& di
   const Rewriter rw{ir::Graph(graph)};
   IndexAnalysis indices(rw, /*is_decoder=*/false);
   std::optional<std::int64_t> limit;
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
+  for (const NodeIndex i : rw.nodes<ir::Gather, ir::Slice>()) {
     const ir::Node& node = rw.node(i);
     const auto rows = std::holds_alternative<ir::Gather>(node.op)
                           ? rows_of_lookup(rw, indices, node, dim)
-                      : std::holds_alternative<ir::Slice>(node.op) ? rows_of_slice(rw, node, dim)
-                                                                   : std::nullopt;
+                          : rows_of_slice(rw, node, dim);
     if (rows) limit = std::max<std::int64_t>(std::min(limit.value_or(*rows), *rows), 0);
   }
   return limit;
@@ -74,7 +73,7 @@ std::optional<std::int64_t> vocabulary_limit(const ir::Graph& graph, ir::ValueId
   const Rewriter rw{ir::Graph(graph)};
   std::set<ir::ValueId> copies{ids};  // values whose elements are ids
   std::optional<std::int64_t> limit;
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
+  for (const NodeIndex i : rw.nodes()) {
     const ir::Node& node = rw.node(i);
     if (std::holds_alternative<ir::Gather>(node.op)) {
       const ir::ConstantPtr table =

@@ -9,12 +9,6 @@ namespace {
 
 using ir::ValueId;
 
-/// Returns a constant value with `data`: `value` itself if it is that constant, otherwise an
-/// emitted one.
-ValueId constant_operand(Rewriter& rw, ValueId value, const ir::ConstantPtr& data, NodeIndex i) {
-  return rw.constant(value) == data ? value : rw.emit_constant(data, i, rw.name(value));
-}
-
 bool convert_matmul(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::MatMul>(node.op)) return false;
@@ -48,12 +42,8 @@ bool convert_gemm(Rewriter& rw, NodeIndex i) {
 }
 
 bool add_bias(Rewriter& rw, NodeIndex i) {
-  if (!std::holds_alternative<ir::Binary>(rw.node(i).op)) return false;
   const ValueId sum = rw.node(i).outputs[0];
-  const auto operands = binary(rw, sum, ir::BinaryKind::kAdd);
-  if (!operands) return false;
-  for (const auto& [product, bias] :
-       {std::pair(operands->left, operands->right), std::pair(operands->right, operands->left)}) {
+  for (const auto& [product, bias] : either_order(rw, sum, ir::BinaryKind::kAdd)) {
     const auto* linear = rw.op<ir::Linear>(product);
     if (!linear || rw.use_count(product) != 1 || rw.type(product) != rw.type(sum)) continue;
     const auto& old = rw.producer(product)->inputs;
@@ -129,32 +119,29 @@ bool convert_gather(Rewriter& rw, NodeIndex i) {
 
 /// Replaces linear(view(x)) by reshape(linear(x)) if the view keeps rows, so that layers before and
 /// after a view with two dims become adjacent.
-bool move_view_after(Rewriter& rw, NodeIndex i) {
+void move_view_after(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const auto* linear = std::get_if<ir::Linear>(&node.op);
-  if (!linear || rw.type(node.inputs[0]).rank() != 2) return false;
   const ir::Node* view = rw.producer(node.inputs[0]);
-  if (!view || strip_views(rw, node.inputs[0]) == node.inputs[0]) return false;
+  if (rw.type(node.inputs[0]).rank() != 2 || !view ||
+      strip_views(rw, node.inputs[0]) == node.inputs[0])
+    return;
   const ValueId x = view->inputs[0], y = node.outputs[0];
   if (rw.type(x).rank() < 2 || last_dim(rw, x) != last_dim(rw, node.inputs[0]) ||
       (node.inputs.size() > 4 && node.inputs[4].exists()))
-    return false;
+    return;
   std::vector<ValueId> inputs = node.inputs;
   inputs[0] = x;
   const std::vector<ir::Dim> dims = rw.type(y).dims;
-  const ValueId rows = rw.emit(*linear, std::move(inputs), i);
+  const ValueId rows = rw.emit(node.op, std::move(inputs), i);
   const ValueId shaped = emit_reshape(rw, rows, dims, i);
-  if (!shaped.exists()) return false;
-  rw.replace(y, shaped);
-  return true;
+  if (shaped.exists()) rw.replace(y, shaped);
 }
 
 }  // namespace
 
 Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    if (!rw.alive(i)) continue;
+  for (const NodeIndex i : rw.nodes()) {
     if (convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i)) continue;
     if (context.is_decoder) {
       convert_gather(rw, i);
@@ -163,10 +150,7 @@ Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
     }
   }
   LLMC_TRY(graph, std::move(rw).finish());
-  Rewriter views(std::move(graph));
-  for (NodeIndex i = 0; i < views.size(); ++i)
-    if (views.alive(i)) move_view_after(views, i);
-  return std::move(views).finish();
+  return rewrite_nodes<ir::Linear>(std::move(graph), move_view_after);
 }
 
 }  // namespace llmc::passes
