@@ -192,14 +192,4 @@ ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex 
   return rw.emit_constant(ir::make_i64({count}, std::move(values)), anchor);
 }
 
-std::string stacked_name(const Rewriter& rw, const std::vector<ValueId>& values) {
-  std::string name;
-  for (ValueId value : values) {
-    const std::string part = rw.name(value);
-    if (part.empty()) return {};
-    name += (name.empty() ? "" : " + ") + part;
-  }
-  return name;
-}
-
 }  // namespace llmc::passes

@@ -91,8 +91,4 @@ ir::ValueId emit_reshape(Rewriter& rw, ir::ValueId value, const std::vector<ir::
 /// Emits an i64[n] constant.
 ir::ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor);
 
-/// Returns "a + b + c", the name of a matrix stacked from those with names a, b and c; empty if one
-/// of them has no name.
-std::string stacked_name(const Rewriter& rw, const std::vector<ir::ValueId>& values);
-
 }  // namespace llmc::passes

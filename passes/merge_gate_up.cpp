@@ -4,59 +4,23 @@
 
 namespace llmc::passes {
 
-namespace {
-
-using ir::ValueId;
-
-struct Projection {
-  ValueId x;
-  ir::ConstantPtr weight, bias;
-  ValueId weight_value;
-};
-
-/// Returns the linear layer that computes `value` if it has no norm, activation or residual, and
-/// one user.
-std::optional<Projection> match_projection(const Rewriter& rw, ValueId value) {
-  const auto* linear = rw.op<ir::Linear>(value);
-  if (!linear || rw.use_count(value) != 1 || linear->norm_epsilon || linear->gated ||
-      linear->function != ir::ActivationFn::kNone)
-    return std::nullopt;
-  const auto& inputs = rw.producer(value)->inputs;
-  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
-  Projection found{inputs[0], rw.constant(inputs[1]), nullptr, inputs[1]};
-  if (inputs.size() > 2 && inputs[2].exists()) {
-    found.bias = rw.constant(inputs[2]);
-    if (!found.bias) return std::nullopt;
-  }
-  return found.weight ? std::optional(found) : std::nullopt;
-}
-
-}  // namespace
-
 Result<ir::Graph> merge_gate_up(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    const auto* gated = std::get_if<ir::GatedActivation>(&rw.node(i).op);
-    if (!rw.alive(i) || !gated) continue;
-    const std::vector<ValueId> inputs = rw.node(i).inputs;
-    const auto gate = match_projection(rw, inputs[0]), up = match_projection(rw, inputs[1]);
-    if (!gate || !up || gate->x != up->x || gate->weight->element() != up->weight->element())
-      continue;
-    const ValueId weight =
-        rw.emit_constant(ir::concat_rows({gate->weight, up->weight}), i,
-                         stacked_name(rw, {gate->weight_value, up->weight_value}));
-    std::vector<ValueId> operands{gate->x, weight};
-    if (const ir::ConstantPtr bias =
-            stack_biases({{{gate->weight, gate->bias}, {up->weight, up->bias}}}))
-      operands.push_back(rw.emit_constant(bias, i));
+  return rewrite_nodes<ir::GatedActivation>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
+    const ir::Node& node = rw.node(i);
+    std::vector<PlainLinear> layers;
+    for (const ir::ValueId projection : node.inputs) {
+      const auto layer = match_plain_linear(rw, projection);
+      if (!layer || rw.use_count(projection) != 1) return;
+      layers.push_back(*layer);
+    }
+    if (!can_be_stacked(layers)) return;
     ir::Linear op;
-    op.function = gated->function;
+    op.function = std::get<ir::GatedActivation>(node.op).function;
     op.gated = true;
-    const ValueId merged = rw.emit(op, std::move(operands), i);
-    rw.set_origin(merged, rw.origin(inputs[0]));
-    rw.replace(rw.node(i).outputs[0], merged);
-  }
-  return std::move(rw).finish();
+    const ir::ValueId merged = rw.emit(op, emit_stacked(rw, layers, i), i);
+    rw.set_origin(merged, rw.origin(node.inputs[0]));
+    rw.replace(node.outputs[0], merged);
+  });
 }
 
 }  // namespace llmc::passes

@@ -13,9 +13,7 @@ using ir::ValueId;
 
 /// The nodes of q, k or v from the projection to the attention.
 struct Path {
-  ValueId x;
-  ir::ConstantPtr weight, bias;
-  ValueId weight_value;
+  PlainLinear layer;
   ir::Origin origin;  // origin of the projection
   std::optional<ir::Rope> rope;
   ValueId positions, angles;
@@ -64,20 +62,10 @@ std::optional<Path> match_path(const Rewriter& rw, ValueId value, std::int64_t h
     rows = *next;
   }
   if (rows != tokens || product_dims.back() != ir::Dim(heads * head_dim)) return std::nullopt;
-  const auto* linear = rw.op<ir::Linear>(value);
-  const auto& inputs = rw.producer(value)->inputs;
-  if (linear->gated || linear->function != ir::ActivationFn::kNone || linear->norm_epsilon)
-    return std::nullopt;
-  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
-  path.x = inputs[0];
-  path.weight = rw.constant(inputs[1]);
-  path.weight_value = inputs[1];
+  auto layer = match_plain_linear(rw, value);
+  if (!layer) return std::nullopt;
+  path.layer = *std::move(layer);
   path.origin = rw.origin(value);
-  if (inputs.size() > 2 && inputs[2].exists()) {
-    path.bias = rw.constant(inputs[2]);
-    if (!path.bias) return std::nullopt;
-  }
-  if (!path.weight) return std::nullopt;
   return path;
 }
 
@@ -91,31 +79,22 @@ bool same_rotation(const Rewriter& rw, const Path& a, const Path& b) {
 }  // namespace
 
 Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i) {
-    const auto* attention = std::get_if<ir::Attention>(&rw.node(i).op);
-    if (!rw.alive(i) || !attention) continue;
+  return rewrite_nodes<ir::Attention>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
+    const auto& attention = std::get<ir::Attention>(rw.node(i).op);
     const std::vector<ValueId> inputs = rw.node(i).inputs;
-    const auto q = match_path(rw, inputs[0], attention->heads, attention->head_dim);
-    const auto k = match_path(rw, inputs[1], attention->kv_heads, attention->head_dim);
-    const auto v = match_path(rw, inputs[2], attention->kv_heads, attention->head_dim);
-    if (!q || !k || !v || q->x != k->x || q->x != v->x) continue;
-    if (v->rope || !same_rotation(rw, *q, *k)) continue;
-    if (v->norm_epsilon || q->norm_epsilon != k->norm_epsilon) continue;
-    if (q->weight->element() != k->weight->element() ||
-        q->weight->element() != v->weight->element())
-      continue;
+    const auto q = match_path(rw, inputs[0], attention.heads, attention.head_dim);
+    const auto k = match_path(rw, inputs[1], attention.kv_heads, attention.head_dim);
+    const auto v = match_path(rw, inputs[2], attention.kv_heads, attention.head_dim);
+    if (!q || !k || !v || v->rope || !same_rotation(rw, *q, *k)) return;
+    if (v->norm_epsilon || q->norm_epsilon != k->norm_epsilon) return;
+    const std::array layers{q->layer, k->layer, v->layer};
+    if (!can_be_stacked(layers)) return;
     ir::QkvProjection op;
-    op.heads = attention->heads;
-    op.kv_heads = attention->kv_heads;
-    op.head_dim = attention->head_dim;
+    op.heads = attention.heads;
+    op.kv_heads = attention.kv_heads;
+    op.head_dim = attention.head_dim;
     op.rope = q->rope;
-    const ValueId weight =
-        rw.emit_constant(ir::concat_rows({q->weight, k->weight, v->weight}), i,
-                         stacked_name(rw, {q->weight_value, k->weight_value, v->weight_value}));
-    const ir::ConstantPtr bias =
-        stack_biases({{{q->weight, q->bias}, {k->weight, k->bias}, {v->weight, v->bias}}});
-    std::vector<ValueId> operands{q->x, weight, bias ? rw.emit_constant(bias, i) : ir::kNoValue};
+    std::vector<ValueId> operands = emit_stacked(rw, layers, i);
     operands.resize(9, ir::kNoValue);
     if (q->rope) {
       operands[4] = q->positions;
@@ -130,8 +109,7 @@ Result<ir::Graph> merge_qkv(ir::Graph graph, const PassContext&) {
     const auto outputs = rw.emit_all(op, std::move(operands), i);
     rw.set_origin(outputs[0], q->origin);
     for (std::size_t s = 0; s < 3; ++s) rw.replace(inputs[s], outputs[s]);
-  }
-  return std::move(rw).finish();
+  });
 }
 
 }  // namespace llmc::passes

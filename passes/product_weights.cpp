@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <vector>
 
 namespace llmc::passes {
 
@@ -94,18 +93,47 @@ void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite) {
   WeightRewriter(rewrite).run(graph, nullptr);
 }
 
-ir::ConstantPtr stack_biases(const std::vector<WeightAndBias>& layers) {
-  if (std::ranges::none_of(layers, [](const auto& layer) { return layer.bias != nullptr; }))
-    return nullptr;
-  std::vector<float> values;
-  for (const auto& [weight, bias] : layers) {
-    if (!bias)
-      values.resize(values.size() + static_cast<std::size_t>(weight->dims()[0]), 0.0f);
+std::optional<PlainLinear> match_plain_linear(const Rewriter& rw, ir::ValueId value) {
+  const auto* linear = rw.op<ir::Linear>(value);
+  if (!linear || linear->norm_epsilon || linear->gated ||
+      linear->function != ir::ActivationFn::kNone)
+    return std::nullopt;
+  const std::vector<ir::ValueId>& inputs = rw.producer(value)->inputs;
+  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
+  const bool has_bias = inputs.size() > 2 && inputs[2].exists();
+  PlainLinear found{inputs[0], rw.constant(inputs[1]), nullptr, rw.name(inputs[1])};
+  if (has_bias) found.bias = rw.constant(inputs[2]);
+  return found.weight && has_bias == (found.bias != nullptr) ? std::optional(found) : std::nullopt;
+}
+
+bool can_be_stacked(std::span<const PlainLinear> layers) {
+  return std::ranges::all_of(layers, [&](const PlainLinear& layer) {
+    return layer.x == layers[0].x && layer.weight->element() == layers[0].weight->element();
+  });
+}
+
+std::vector<ir::ValueId> emit_stacked(Rewriter& rw, std::span<const PlainLinear> layers,
+                                      NodeIndex anchor) {
+  std::vector<ir::ConstantPtr> weights;
+  std::vector<float> bias;
+  std::string name;
+  bool named = true, has_bias = false;
+  for (const PlainLinear& layer : layers) {
+    weights.push_back(layer.weight);
+    named = named && !layer.name.empty();
+    name += (name.empty() ? "" : " + ") + layer.name;
+    has_bias = has_bias || layer.bias;
+    if (!layer.bias)
+      bias.resize(bias.size() + static_cast<std::size_t>(layer.weight->dims()[0]), 0.0f);
     else
-      for (const double v : ir::to_doubles(*bias)) values.push_back(static_cast<float>(v));
+      for (const double v : ir::to_doubles(*layer.bias)) bias.push_back(static_cast<float>(v));
   }
-  const auto count = static_cast<std::int64_t>(values.size());
-  return ir::make_f32({count}, std::move(values));
+  const auto rows = static_cast<std::int64_t>(bias.size());
+  std::vector<ir::ValueId> operands{
+      layers[0].x,
+      rw.emit_constant(ir::concat_rows(std::move(weights)), anchor, named ? name : "")};
+  if (has_bias) operands.push_back(rw.emit_constant(ir::make_f32({rows}, std::move(bias)), anchor));
+  return operands;
 }
 
 }  // namespace llmc::passes

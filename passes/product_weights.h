@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "compiler/ir/graph.h"
+#include "passes/match.h"
 
 namespace llmc::passes {
 
@@ -33,11 +35,19 @@ bool has_quantized_format(const ir::Op& op);
 /// users is unchanged.
 void rewrite_weights(ir::Graph& graph, const WeightRewrite& rewrite);
 
-/// The weight of a linear layer, and its bias, which may be nullptr.
-struct WeightAndBias {
-  ir::ConstantPtr weight, bias;
+/// A linear layer with a constant weight, and without norm, activation or residual.
+struct PlainLinear {
+  ir::ValueId x;
+  ir::ConstantPtr weight, bias;  // bias: constant, or nullptr if there is none
+  std::string name;              // of the weight
 };
-/// Returns the concatenated biases, with zeros for missing ones; nullptr if all are missing.
-ir::ConstantPtr stack_biases(const std::vector<WeightAndBias>& layers);
+/// Returns the layer that computes `value`; nullopt if it is not a PlainLinear.
+std::optional<PlainLinear> match_plain_linear(const Rewriter& rw, ir::ValueId value);
+/// Returns whether the layers read the same x, and their weights have the same element type.
+bool can_be_stacked(std::span<const PlainLinear> layers);
+/// Emits the weight and bias of a layer that has the rows of all `layers`, which can_be_stacked().
+/// Missing biases are zeros. Returns the operands x, weight and, unless all are missing, bias.
+std::vector<ir::ValueId> emit_stacked(Rewriter& rw, std::span<const PlainLinear> layers,
+                                      NodeIndex anchor);
 
 }  // namespace llmc::passes

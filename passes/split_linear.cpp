@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "passes/match.h"
+#include "passes/product_weights.h"
 #include "passes/transforms.h"
 
 namespace llmc::passes {
@@ -71,18 +72,10 @@ std::optional<std::size_t> first_column_axis(const std::vector<Dim>& dims, std::
   return std::nullopt;
 }
 
-bool is_plain(const Rewriter& rw, ValueId value) {
-  const auto* linear = rw.op<ir::Linear>(value);
-  if (!linear || linear->function != ir::ActivationFn::kNone || linear->gated ||
-      linear->norm_epsilon)
-    return false;
-  const auto& inputs = rw.producer(value)->inputs;
-  return inputs.size() < 5 && rw.constant(inputs[1]);
-}
-
 void split(Rewriter& rw, NodeIndex i) {
   const ValueId y = rw.node(i).outputs[0];
-  if (!is_plain(rw, y) || rw.is_output(y)) return;
+  const auto layer = match_plain_linear(rw, y);
+  if (!layer || rw.is_output(y)) return;
   // Each user must be a selection, or a view of which all users are selections.
   struct Reader {
     Selection selection;
@@ -117,21 +110,19 @@ void split(Rewriter& rw, NodeIndex i) {
   }
   const ir::Linear op = *rw.op<ir::Linear>(y);
   const std::vector<ValueId> old = rw.producer(y)->inputs;
-  const ir::ConstantPtr weight = rw.constant(old[1]);
-  const ir::ConstantPtr bias = old.size() > 2 && old[2].exists() ? rw.constant(old[2]) : nullptr;
-  if (old.size() > 2 && old[2].exists() && !bias) return;
-  const std::vector<double> bias_values = bias ? ir::to_doubles(*bias) : std::vector<double>{};
-  const std::string name = rw.name(old[1]);
+  const std::vector<double> bias =
+      layer->bias ? ir::to_doubles(*layer->bias) : std::vector<double>{};
+  const std::string& name = layer->name;
   const ir::Origin origin = rw.origin(y);
   for (const Reader& reader : readers) {
     const std::vector<std::int64_t>& rows = reader.selection.columns;
     const std::string part = name.empty() ? name : name + "[" + std::to_string(rows.front()) + "]";
     std::vector<ValueId> inputs = old;
-    inputs[1] = rw.emit_constant(ir::reorder_rows(weight, rows), reader.node, part);
-    if (bias) {
+    inputs[1] = rw.emit_constant(ir::reorder_rows(layer->weight, rows), reader.node, part);
+    if (layer->bias) {
       std::vector<float> picked;
       for (const std::int64_t row : rows)
-        picked.push_back(static_cast<float>(bias_values.at(static_cast<std::size_t>(row))));
+        picked.push_back(static_cast<float>(bias.at(static_cast<std::size_t>(row))));
       inputs[2] = rw.emit_constant(
           ir::make_f32({static_cast<std::int64_t>(picked.size())}, std::move(picked)), reader.node);
     }
@@ -146,10 +137,7 @@ void split(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> split_linear(ir::Graph graph, const PassContext&) {
-  Rewriter rw(std::move(graph));
-  for (NodeIndex i = 0; i < rw.size(); ++i)
-    if (rw.alive(i) && std::holds_alternative<ir::Linear>(rw.node(i).op)) split(rw, i);
-  return std::move(rw).finish();
+  return rewrite_nodes<ir::Linear>(std::move(graph), split);
 }
 
 }  // namespace llmc::passes
