@@ -70,6 +70,11 @@ Result<ProductInput> expert_input(EvalContext& c, const ir::ExpertLinear& op,
 
 /// Returns f(x) in double, or x itself if the operator does not map floats to floats.
 double apply_unary(ir::UnaryKind kind, double x);
+/// Returns f(a, b) for T float, double or int64_t; `kind` is not a comparison. NaN propagates
+/// through kMin and kMax, as in NumPy. Integers wrap; with `is_u64` they have the bits of a u64.
+/// The caller excludes integer division by zero.
+template <class T>
+T apply_binary(ir::BinaryKind kind, T a, T b, bool is_u64);
 
 /// Declares eval_op(c, op), which returns the node's results, for every operator. It is not defined
 /// for Loop and Parameter, which the interpreter evaluates.

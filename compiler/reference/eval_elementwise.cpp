@@ -64,7 +64,6 @@ Float apply_floats(BinaryKind kind, Float a, Float b) {
       return a / b;
     case BinaryKind::kPow:
       return static_cast<Float>(std::pow(static_cast<double>(a), static_cast<double>(b)));
-    // NaN propagates, as in ONNX.
     case BinaryKind::kMin:
       return std::isnan(a) || a < b ? a : b;
     case BinaryKind::kMax:
@@ -83,8 +82,7 @@ std::int64_t integer_power(std::int64_t base, std::int64_t exponent, bool is_u64
   return static_cast<std::int64_t>(result);
 }
 
-/// Applies an integer operator with wrapping arithmetic. The caller excludes division by zero.
-std::int64_t apply(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64) {
+std::int64_t apply_integers(BinaryKind kind, std::int64_t a, std::int64_t b, bool is_u64) {
   const auto ua = static_cast<std::uint64_t>(a), ub = static_cast<std::uint64_t>(b);
   const bool less = is_u64 ? ua < ub : a < b;
   switch (kind) {
@@ -133,6 +131,18 @@ void zip(const std::vector<std::int64_t>& dims, std::vector<Out>& out, const Ten
 }
 
 }  // namespace
+
+template <class T>
+T apply_binary(BinaryKind kind, T a, T b, bool is_u64) {
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    return apply_integers(kind, a, b, is_u64);
+  } else {
+    return apply_floats(kind, a, b);
+  }
+}
+template float apply_binary(BinaryKind, float, float, bool);
+template double apply_binary(BinaryKind, double, double, bool);
+template std::int64_t apply_binary(BinaryKind, std::int64_t, std::int64_t, bool);
 
 double apply_unary(UnaryKind kind, double x) {
   switch (kind) {
@@ -244,15 +254,11 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Binary& op) {
     with_data(b.element, [&](auto second) {
       zip(dims, out.*first, a, a.*first, b, b.*second, [&](auto x, auto y) {
         using X = decltype(x);
-        if constexpr (std::is_same_v<X, std::int64_t>) {
-          if constexpr (std::is_same_v<decltype(y), std::int64_t>) {
-            return apply(kind, x, y, is_u64);
-          } else {
-            const double p = std::pow(static_cast<double>(x), static_cast<double>(y));
-            return std::fabs(p) < 0x1p63 ? static_cast<std::int64_t>(p) : std::int64_t{0};
-          }
+        if constexpr (std::is_integral_v<X> && !std::is_integral_v<decltype(y)>) {
+          const double p = std::pow(static_cast<double>(x), static_cast<double>(y));
+          return std::fabs(p) < 0x1p63 ? static_cast<X>(p) : X{0};
         } else {
-          return apply_floats(kind, x, static_cast<X>(y));
+          return apply_binary(kind, x, static_cast<X>(y), is_u64);
         }
       });
     });

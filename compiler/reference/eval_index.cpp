@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "compiler/reference/eval.h"
@@ -95,52 +94,35 @@ Result<SlicePositions> slice_positions(EvalContext& c, std::size_t batch) {
   return out;
 }
 
-/// Combines an existing element with an update. For floats, min and max propagate NaN as in NumPy.
-/// A u64 is stored as an int64 with the same bits.
-template <class T>
-T combined(ScatterReduction reduction, T old, T update, bool is_u64) {
-  if constexpr (std::is_same_v<T, std::int64_t>) {
-    const auto a = static_cast<std::uint64_t>(old), b = static_cast<std::uint64_t>(update);
-    const bool less = is_u64 ? a < b : old < update;
-    switch (reduction) {
-      case ScatterReduction::kNone:
-        return update;
-      case ScatterReduction::kAdd:
-        return static_cast<std::int64_t>(a + b);
-      case ScatterReduction::kMul:
-        return static_cast<std::int64_t>(a * b);
-      case ScatterReduction::kMin:
-        return less ? old : update;
-      case ScatterReduction::kMax:
-        return less ? update : old;
-    }
-  } else {
-    switch (reduction) {
-      case ScatterReduction::kNone:
-        return update;
-      case ScatterReduction::kAdd:
-        return old + update;
-      case ScatterReduction::kMul:
-        return old * update;
-      case ScatterReduction::kMin:
-        return std::isnan(old) || old < update ? old : update;
-      case ScatterReduction::kMax:
-        return std::isnan(old) || old > update ? old : update;
-    }
+/// Returns the operator that combines an existing element with an update; nullopt for kNone.
+std::optional<ir::BinaryKind> combining(ScatterReduction reduction) {
+  switch (reduction) {
+    case ScatterReduction::kNone:
+      return std::nullopt;
+    case ScatterReduction::kAdd:
+      return ir::BinaryKind::kAdd;
+    case ScatterReduction::kMul:
+      return ir::BinaryKind::kMul;
+    case ScatterReduction::kMin:
+      return ir::BinaryKind::kMin;
+    case ScatterReduction::kMax:
+      return ir::BinaryKind::kMax;
   }
-  return update;
+  return std::nullopt;
 }
 
 /// Scatters the updates to `out`. The interpreter wraps or rounds narrow types after all updates.
 void scatter(ScatterReduction reduction, Tensor& out, const Tensor& updates,
              const std::vector<std::int64_t>& offsets, std::int64_t slice) {
   const bool is_u64 = out.element == ir::ElementType::kU64;
+  const auto kind = combining(reduction);
   with_data(out.element, [&](auto data) {
     std::size_t from = 0;
     for (const std::int64_t offset : offsets)
       for (std::int64_t i = 0; i < slice; ++i) {
         auto& element = (out.*data)[index(offset + i)];
-        element = combined(reduction, element, (updates.*data)[from++], is_u64);
+        const auto update = (updates.*data)[from++];
+        element = kind ? apply_binary(*kind, element, update, is_u64) : update;
       }
   });
 }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "compiler/ir/shape_rules.h"
@@ -57,43 +56,23 @@ void multiply_integers(const std::int64_t* a, const std::int64_t* b, std::int64_
     }
 }
 
-/// Returns the initial value of a reduction. combine() adds one element to it.
-double initial(ReduceKind kind) {
+/// How a reduction combines elements, and its initial value for floats, integers and u64.
+struct Reduction {
+  ir::BinaryKind combine;
+  double initial;
+  std::int64_t initial_integer, initial_u64;
+};
+Reduction reduction(ReduceKind kind) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   switch (kind) {
     case ReduceKind::kProd:
-      return 1;
+      return {ir::BinaryKind::kMul, 1, 1, 1};
     case ReduceKind::kMax:
-      return -std::numeric_limits<double>::infinity();
+      return {ir::BinaryKind::kMax, -kInfinity, INT64_MIN, 0};
     case ReduceKind::kMin:
-      return std::numeric_limits<double>::infinity();
+      return {ir::BinaryKind::kMin, kInfinity, INT64_MAX, -1};
     default:
-      return 0;
-  }
-}
-double combine(ReduceKind kind, double a, double x) {
-  switch (kind) {
-    case ReduceKind::kProd:
-      return a * x;
-    case ReduceKind::kMax:
-      return x > a || std::isnan(x) ? x : a;
-    case ReduceKind::kMin:
-      return x < a || std::isnan(x) ? x : a;
-    default:
-      return a + x;
-  }
-}
-
-std::int64_t combine(ReduceKind kind, std::int64_t a, std::int64_t x, bool is_u64) {
-  const auto ua = static_cast<std::uint64_t>(a), ux = static_cast<std::uint64_t>(x);
-  switch (kind) {
-    case ReduceKind::kProd:
-      return static_cast<std::int64_t>(ua * ux);
-    case ReduceKind::kMax:
-      return (is_u64 ? ua > ux : a > x) ? a : x;
-    case ReduceKind::kMin:
-      return (is_u64 ? ua < ux : a < x) ? a : x;
-    default:
-      return static_cast<std::int64_t>(ua + ux);
+      return {ir::BinaryKind::kAdd, 0, 0, 0};
   }
 }
 
@@ -243,13 +222,15 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
   }
   LLMC_TRY(Tensor out, c.make(x.element, std::move(dims)));
   const std::array<Dims, 2> strides{broadcast_strides(kept, x.dims), strides_of(x.dims)};
+  const Reduction reduce = reduction(op.kind);
   const auto on_floats = [&](const auto& from, auto& to) {
     using Float = typename std::remove_reference_t<decltype(to)>::value_type;
-    std::vector<double> sums(to.size(), initial(op.kind));
+    std::vector<double> sums(to.size(), reduce.initial);
     for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
       for (std::int64_t i = 0; i < n; ++i) {
         double& sum = sums[static_cast<std::size_t>(at[0] + i * step[0])];
-        sum = combine(op.kind, sum, static_cast<double>(from[static_cast<std::size_t>(at[1] + i)]));
+        const auto element = static_cast<double>(from[static_cast<std::size_t>(at[1] + i)]);
+        sum = apply_binary(reduce.combine, element, sum, false);
       }
     });
     const double divisor = op.kind == ReduceKind::kMean ? static_cast<double>(group) : 1.0;
@@ -263,15 +244,12 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
   if (group == 0 && out.count() > 0 && op.kind != ReduceKind::kSum && op.kind != ReduceKind::kProd)
     return c.error("this reduction is undefined for integers of an empty dim");
   const bool is_u64 = x.element == ir::ElementType::kU64;
-  const std::int64_t first = op.kind == ReduceKind::kProd  ? 1
-                             : op.kind == ReduceKind::kMax ? (is_u64 ? 0 : INT64_MIN)
-                             : op.kind == ReduceKind::kMin ? (is_u64 ? -1 : INT64_MAX)
-                                                           : 0;
-  std::fill(out.integers.begin(), out.integers.end(), first);
+  std::ranges::fill(out.integers, is_u64 ? reduce.initial_u64 : reduce.initial_integer);
   for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
     for (std::int64_t i = 0; i < n; ++i) {
       auto& sum = out.integers[static_cast<std::size_t>(at[0] + i * step[0])];
-      sum = combine(op.kind, sum, x.integers[static_cast<std::size_t>(at[1] + i)], is_u64);
+      sum = apply_binary(reduce.combine, x.integers[static_cast<std::size_t>(at[1] + i)], sum,
+                         is_u64);
     }
   });
   if (op.kind == ReduceKind::kMean)
