@@ -125,4 +125,14 @@ void for_each_run(const std::vector<std::int64_t>& dims,
   }
 }
 
+/// Calls f(offset, stride) for each line of elements along `axis`.
+template <class F>
+void for_each_line(const std::vector<std::int64_t>& dims, std::size_t axis, F&& f) {
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= dims[i];
+  for (std::size_t i = axis + 1; i < dims.size(); ++i) inner *= dims[i];
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t i = 0; i < inner; ++i) f(o * dims[axis] * inner + i, inner);
+}
+
 }  // namespace llmc::reference

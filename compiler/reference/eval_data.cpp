@@ -19,8 +19,7 @@ void strided_copy(const Tensor& in, Tensor& out, const Dims& out_dims, const Dim
     for_each_run<2>(out_dims, {strides_of(out_dims), strides},
                     [&](const auto& at, std::int64_t n, const auto& step) {
                       for (std::int64_t i = 0; i < n; ++i)
-                        to[static_cast<std::size_t>(at[0] + i)] =
-                            from[static_cast<std::size_t>(offset + at[1] + i * step[1])];
+                        to[index(at[0] + i)] = from[index(offset + at[1] + i * step[1])];
                     });
   };
   with_data(in.element, [&](auto data) { copy(in.*data, out.*data); });
@@ -144,7 +143,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reshape& op) {
                       : x.count() % known == 0 ? std::optional(x.count() / known)
                                                : std::nullopt;
     if (!rest) return c.error(type_text(x) + " does not divide into the requested shape");
-    dims[static_cast<std::size_t>(inferred)] = *rest;
+    dims[index(inferred)] = *rest;
   } else if (known != x.count()) {
     return c.error(type_text(x) + " does not have the " + std::to_string(known) +
                    " elements of the requested shape");
@@ -230,7 +229,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Slice&) {
   Dims dims = x.dims, strides = strides_of(x.dims);
   Dims axes;
   for (std::int64_t i = 0; i < c.operand(1).count(); ++i)
-    axes.push_back(c.has(3) ? c.operand(3).integers[static_cast<std::size_t>(i)] : i);
+    axes.push_back(c.has(3) ? c.operand(3).integers[index(i)] : i);
   if (!ir::normalize_axes(axes, x.rank())) return c.error("the axes do not fit " + type_text(x));
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < axes.size(); ++i) {
@@ -363,8 +362,7 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Range&) {
     const bool none = (step > 0) != (*distance > 0) || *distance == 0;
     const std::int64_t count = none ? 0 : *distance / step + (*distance % step != 0 ? 1 : 0);
     LLMC_TRY(Tensor out, c.make(element, {count}));
-    for (std::int64_t i = 0; i < count; ++i)
-      out.integers[static_cast<std::size_t>(i)] = start + i * step;
+    for (std::int64_t i = 0; i < count; ++i) out.integers[index(i)] = start + i * step;
     return Tensors{std::move(out)};
   }
   return with_data(element, [&](auto data) -> Result<Tensors> {

@@ -124,9 +124,7 @@ void zip(const std::vector<std::int64_t>& dims, std::vector<Out>& out, const Ten
       dims, {strides_of(dims), broadcast_strides(a.dims, dims), broadcast_strides(b.dims, dims)},
       [&](const auto& at, std::int64_t n, const auto& step) {
         for (std::int64_t i = 0; i < n; ++i)
-          out[static_cast<std::size_t>(at[0] + i)] =
-              f(av[static_cast<std::size_t>(at[1] + i * step[1])],
-                bv[static_cast<std::size_t>(at[2] + i * step[2])]);
+          out[index(at[0] + i)] = f(av[index(at[1] + i * step[1])], bv[index(at[2] + i * step[2])]);
       });
 }
 
@@ -279,10 +277,10 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Where&) {
                      broadcast_strides(a.dims, dims), broadcast_strides(b.dims, dims)},
                     [&](const auto& at, std::int64_t n, const auto& step) {
                       for (std::int64_t i = 0; i < n; ++i) {
-                        const auto index = [&](std::size_t k) {
-                          return static_cast<std::size_t>(at[k] + i * step[k]);
+                        const auto place = [&](std::size_t k) {
+                          return index(at[k] + i * step[k]);
                         };
-                        to[index(0)] = condition.integers[index(1)] ? x[index(2)] : y[index(3)];
+                        to[place(0)] = condition.integers[place(1)] ? x[place(2)] : y[place(3)];
                       }
                     });
   };

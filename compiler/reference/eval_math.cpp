@@ -13,15 +13,6 @@ namespace {
 using Dims = std::vector<std::int64_t>;
 using ir::ReduceKind;
 
-/// Shape of a tensor around one axis: outer × size × inner elements.
-struct AxisView {
-  std::int64_t outer = 1, size = 1, inner = 1;
-  AxisView(const Dims& dims, std::size_t axis) : size(dims[axis]) {
-    for (std::size_t i = 0; i < axis; ++i) outer *= dims[i];
-    for (std::size_t i = axis + 1; i < dims.size(); ++i) inner *= dims[i];
-  }
-};
-
 /// Computes c[m, n] = a[m, k] · b[k, n] in f64, adding products in order of k.
 void multiply_doubles(const double* a, const double* b, double* c, std::int64_t m, std::int64_t k,
                       std::int64_t n) {
@@ -38,8 +29,7 @@ template <class T>
 std::vector<T> turned(const std::vector<T>& x, std::int64_t rows, std::int64_t columns) {
   std::vector<T> out(x.size());
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j)
-      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * columns + j)];
+    for (std::int64_t j = 0; j < columns; ++j) out[index(j * rows + i)] = x[index(i * columns + j)];
   return out;
 }
 
@@ -157,8 +147,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op) {
     for_each_run<2>(dims, {strides_of(dims), broadcast_strides(addend.dims, dims)},
                     [&](const auto& at, std::int64_t count, const auto& step) {
                       for (std::int64_t i = 0; i < count; ++i)
-                        (out.*data)[static_cast<std::size_t>(at[0] + i)] +=
-                            beta * (addend.*data)[static_cast<std::size_t>(at[1] + i * step[1])];
+                        (out.*data)[index(at[0] + i)] +=
+                            beta * (addend.*data)[index(at[1] + i * step[1])];
                     });
     return ok_status();
   };
@@ -170,40 +160,30 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Gemm& op) {
   return Tensors{std::move(out)};
 }
 
-namespace {
-
-template <class Float>
-void softmax(const AxisView& view, const std::vector<Float>& x, std::vector<Float>& out) {
-  std::vector<double> powers(static_cast<std::size_t>(view.size));
-  for (std::int64_t o = 0; o < view.outer; ++o) {
-    for (std::int64_t i = 0; i < view.inner; ++i) {
-      const auto at = [&](std::int64_t j) {
-        return static_cast<std::size_t>((o * view.size + j) * view.inner + i);
-      };
-      Float largest = -std::numeric_limits<Float>::infinity();
-      for (std::int64_t j = 0; j < view.size; ++j) largest = std::max(largest, x[at(j)]);
-      double sum = 0;
-      // A row that contains only -inf gives NaN, as in the exporters' own runtimes.
-      for (std::int64_t j = 0; j < view.size; ++j)
-        sum += powers[static_cast<std::size_t>(j)] =
-            exact_exp(static_cast<double>(x[at(j)]) - static_cast<double>(largest));
-      for (std::int64_t j = 0; j < view.size; ++j)
-        out[at(j)] = static_cast<Float>(powers[static_cast<std::size_t>(j)] / sum);
-    }
-  }
-}
-
-}  // namespace
-
 Result<Tensors> eval_op(EvalContext& c, const ir::Softmax& op) {
   const Tensor& x = c.operand(0);
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_TRY(const std::size_t axis, c.axis(op.axis, x.rank()));
   LLMC_TRY(Tensor out, c.make(x.element, x.dims));
   if (out.count() == 0) return Tensors{std::move(out)};
-  const AxisView view(x.dims, axis);
-  x.element == ir::ElementType::kF64 ? softmax(view, x.doubles, out.doubles)
-                                     : softmax(view, x.floats, out.floats);
+  std::vector<double> powers(index(x.dims[axis]));
+  const auto softmax = [&](const auto& from, auto& to) {
+    using Float = typename std::remove_reference_t<decltype(to)>::value_type;
+    for_each_line(x.dims, axis, [&](std::int64_t offset, std::int64_t stride) {
+      const auto at = [&](std::size_t j) { return index(offset) + j * index(stride); };
+      Float largest = -std::numeric_limits<Float>::infinity();
+      for (std::size_t j = 0; j < powers.size(); ++j) largest = std::max(largest, from[at(j)]);
+      double sum = 0;
+      // A row that contains only -inf gives NaN, as in the exporters' own runtimes.
+      for (std::size_t j = 0; j < powers.size(); ++j)
+        sum += powers[j] =
+            exact_exp(static_cast<double>(from[at(j)]) - static_cast<double>(largest));
+      for (std::size_t j = 0; j < powers.size(); ++j)
+        to[at(j)] = static_cast<Float>(powers[j] / sum);
+    });
+  };
+  x.element == ir::ElementType::kF64 ? softmax(x.doubles, out.doubles)
+                                     : softmax(x.floats, out.floats);
   return Tensors{std::move(out)};
 }
 
@@ -228,8 +208,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
     std::vector<double> sums(to.size(), reduce.initial);
     for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
       for (std::int64_t i = 0; i < n; ++i) {
-        double& sum = sums[static_cast<std::size_t>(at[0] + i * step[0])];
-        const auto element = static_cast<double>(from[static_cast<std::size_t>(at[1] + i)]);
+        double& sum = sums[index(at[0] + i * step[0])];
+        const auto element = static_cast<double>(from[index(at[1] + i)]);
         sum = apply_binary(reduce.combine, element, sum, false);
       }
     });
@@ -247,9 +227,8 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Reduce& op) {
   std::ranges::fill(out.integers, is_u64 ? reduce.initial_u64 : reduce.initial_integer);
   for_each_run<2>(x.dims, strides, [&](const auto& at, std::int64_t n, const auto& step) {
     for (std::int64_t i = 0; i < n; ++i) {
-      auto& sum = out.integers[static_cast<std::size_t>(at[0] + i * step[0])];
-      sum = apply_binary(reduce.combine, x.integers[static_cast<std::size_t>(at[1] + i)], sum,
-                         is_u64);
+      auto& sum = out.integers[index(at[0] + i * step[0])];
+      sum = apply_binary(reduce.combine, x.integers[index(at[1] + i)], sum, is_u64);
     }
   });
   if (op.kind == ReduceKind::kMean)

@@ -10,16 +10,6 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Calls f(offset, stride) for each line of elements along `axis`.
-template <class F>
-void for_each_line(const Dims& dims, std::size_t axis, F&& f) {
-  std::int64_t outer = 1, inner = 1;
-  for (std::size_t i = 0; i < axis; ++i) outer *= dims[i];
-  for (std::size_t i = axis + 1; i < dims.size(); ++i) inner *= dims[i];
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < inner; ++i) f(o * dims[axis] * inner + i, inner);
-}
-
 /// Returns a < b. NaN is larger than any number, as in NumPy. A u64 is stored as an int64 with the
 /// same bits.
 template <class T>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compiler/ir/op_info.h"
+#include "compiler/ir/verify.h"
 #include "compiler/reference/eval.h"
 
 namespace llmc::reference {
@@ -13,8 +14,6 @@ using ir::Graph;
 using ir::Node;
 using ir::ValueId;
 using TensorPtr = std::shared_ptr<const Tensor>;
-
-constexpr int kMaxLoopDepth = 8;
 
 Result<Tensors> run_node(const Node& node, const std::vector<const Tensor*>& operands,
                          Budget& budget, const Product& product = {}) {
@@ -212,7 +211,7 @@ class Session {
 
   Result<std::vector<TensorPtr>> run_loop(const Node& node, const ir::Loop& loop,
                                           const std::vector<TensorPtr>& operands, int depth) {
-    if (!loop.body || depth >= kMaxLoopDepth)
+    if (!loop.body || depth >= ir::kMaxLoopDepth)
       return broken(node, "the body is missing or nested too deeply");
     const auto carried = static_cast<std::size_t>(loop.carried);
     const auto slots = static_cast<std::size_t>(loop.per_iteration_inputs);
