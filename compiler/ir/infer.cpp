@@ -1,6 +1,7 @@
 #include "compiler/ir/infer.h"
 
 #include "compiler/ir/infer_rules.h"
+#include "compiler/ir/shape_rules.h"
 
 namespace llmc::ir {
 
@@ -66,6 +67,11 @@ Status InferContext::want_integer(std::size_t i) const {
 Status InferContext::want_equal(const Dim& a, const Dim& b, const std::string& what) const {
   if (compatible(a, b)) return ok_status();
   return error(what + ": " + a.to_string() + " against " + b.to_string());
+}
+
+Result<std::size_t> InferContext::axis(std::int64_t axis) const {
+  if (const auto normal = normalize_axis(axis, rank(0))) return *normal;
+  return error("axis " + std::to_string(axis) + " is outside " + to_string(type(0)));
 }
 
 Result<std::vector<Dim>> InferContext::broadcast(const std::vector<Dim>& a,

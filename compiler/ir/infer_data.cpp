@@ -149,14 +149,13 @@ Result<Types> infer_op(const InferContext& c, const Transpose& op) {
 
 Result<Types> infer_op(const InferContext& c, const Concat& op) {
   TensorType out = c.type(0);
-  const auto axis = normalize_axis(op.axis, out.rank());
-  if (!axis) return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(out));
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
   for (std::size_t i = 1; i < c.node().inputs.size(); ++i) {
     const auto& next = c.type(i);
     if (next.element != out.element || next.rank() != out.rank())
       return c.error("operands differ: " + to_string(out) + " against " + to_string(next));
     for (std::size_t d = 0; d < out.rank(); ++d) {
-      if (d == *axis) {
+      if (d == axis) {
         auto sum = add(out.dims[d], next.dims[d]);
         out.dims[d] = sum ? *sum : c.fresh();
       } else {
@@ -171,8 +170,7 @@ Result<Types> infer_op(const InferContext& c, const Concat& op) {
 
 Result<Types> infer_op(const InferContext& c, const Split& op) {
   const auto& x = c.type(0);
-  const auto axis = normalize_axis(op.axis, x.rank());
-  if (!axis) return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(x));
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
   if (op.sizes.empty()) return c.error("has no parts");
   Types out;
   Dim sum(0);
@@ -181,9 +179,9 @@ Result<Types> infer_op(const InferContext& c, const Split& op) {
     if (size < 0 || !next) return c.error("a part has size " + std::to_string(size));
     sum = *next;
     out.push_back(x);
-    out.back().dims[*axis] = Dim(size);
+    out.back().dims[axis] = Dim(size);
   }
-  LLMC_RETURN_IF_ERROR(c.want_equal(sum, x.dims[*axis], "the parts do not add up to the dim"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(sum, x.dims[axis], "the parts do not add up to the dim"));
   return out;
 }
 
@@ -264,9 +262,8 @@ Result<Types> infer_op(const InferContext& c, const Unsqueeze& op) {
 Result<Types> infer_op(const InferContext& c, const Gather& op) {
   const auto& data = c.type(0);
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
-  const auto axis = normalize_axis(op.axis, data.rank());
-  if (!axis) return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(data));
-  const auto at = static_cast<std::ptrdiff_t>(*axis);
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
+  const auto at = static_cast<std::ptrdiff_t>(axis);
   TensorType out{data.element, {data.dims.begin(), data.dims.begin() + at}};
   out.dims.insert(out.dims.end(), c.type(1).dims.begin(), c.type(1).dims.end());
   out.dims.insert(out.dims.end(), data.dims.begin() + at + 1, data.dims.end());

@@ -7,11 +7,6 @@
 namespace llmc::ir {
 namespace {
 
-Result<std::size_t> axis_of(const InferContext& c, std::int64_t axis) {
-  if (const auto normal = normalize_axis(axis, c.rank(0))) return *normal;
-  return c.error("axis " + std::to_string(axis) + " is outside " + to_string(c.type(0)));
-}
-
 /// Checks operand 1, indices of single elements of operand 0 along `axis`.
 Status want_element_indices(const InferContext& c, std::size_t axis) {
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
@@ -54,7 +49,7 @@ Status want_scatter_element(const InferContext& c, ScatterReduction reduction) {
 }  // namespace
 
 Result<Types> infer_op(const InferContext& c, const GatherElements& op) {
-  LLMC_TRY(const std::size_t axis, axis_of(c, op.axis));
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
   LLMC_RETURN_IF_ERROR(want_element_indices(c, axis));
   return Types{{c.type(0).element, c.type(1).dims}};
 }
@@ -74,7 +69,7 @@ Result<Types> infer_op(const InferContext& c, const GatherNd& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const ScatterElements& op) {
-  LLMC_TRY(const std::size_t axis, axis_of(c, op.axis));
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
   LLMC_RETURN_IF_ERROR(want_element_indices(c, axis));
   LLMC_RETURN_IF_ERROR(want_scatter_element(c, op.reduction));
   LLMC_RETURN_IF_ERROR(c.want_rank(2, c.rank(1)));
@@ -121,7 +116,7 @@ Result<Types> infer_op(const InferContext& c, const Pad&) {
 
 Result<Types> infer_op(const InferContext& c, const TopK& op) {
   TensorType values = c.type(0);
-  LLMC_TRY(const std::size_t axis, axis_of(c, op.axis));
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
   LLMC_RETURN_IF_ERROR(c.want_integer(1));
   if (values.element == ElementType::kBool) return c.error("the operand is bool");
   if (element_count(c.type(1)) != 1) return c.error("k is not one element");
@@ -139,7 +134,7 @@ Result<Types> infer_op(const InferContext& c, const TopK& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const CumSum& op) {
-  LLMC_TRY([[maybe_unused]] const std::size_t axis, axis_of(c, op.axis));
+  LLMC_TRY([[maybe_unused]] const std::size_t axis, c.axis(op.axis));
   if (c.type(0).element == ElementType::kBool) return c.error("the operand is bool");
   return Types{c.type(0)};
 }

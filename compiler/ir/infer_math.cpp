@@ -13,16 +13,7 @@ Status want_same_element(const InferContext& c, std::size_t a, std::size_t b) {
 }
 
 bool is_comparison(BinaryKind kind) {
-  switch (kind) {
-    case BinaryKind::kEqual:
-    case BinaryKind::kLess:
-    case BinaryKind::kLessOrEqual:
-    case BinaryKind::kGreater:
-    case BinaryKind::kGreaterOrEqual:
-      return true;
-    default:
-      return false;
-  }
+  return kind >= BinaryKind::kEqual && kind <= BinaryKind::kGreaterOrEqual;
 }
 
 TensorType reduced(const TensorType& x, const std::vector<std::size_t>& axes, bool keep_dims) {
@@ -198,8 +189,7 @@ Result<Types> infer_op(const InferContext& c, const Unfold& op) {
 
 Result<Types> infer_op(const InferContext& c, const Softmax& op) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
-  if (!normalize_axis(op.axis, c.rank(0)))
-    return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(c.type(0)));
+  LLMC_TRY([[maybe_unused]] const std::size_t axis, c.axis(op.axis));
   return Types{c.type(0)};
 }
 
@@ -214,10 +204,8 @@ Result<Types> infer_op(const InferContext& c, const Reduce& op) {
 }
 
 Result<Types> infer_op(const InferContext& c, const ArgMax& op) {
-  const auto& x = c.type(0);
-  const auto axis = normalize_axis(op.axis, x.rank());
-  if (!axis) return c.error("axis " + std::to_string(op.axis) + " is outside " + to_string(x));
-  auto out = reduced(x, {*axis}, op.keep_dims);
+  LLMC_TRY(const std::size_t axis, c.axis(op.axis));
+  auto out = reduced(c.type(0), {axis}, op.keep_dims);
   out.element = ElementType::kI64;
   return Types{std::move(out)};
 }

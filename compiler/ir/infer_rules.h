@@ -39,6 +39,8 @@ class InferContext {
   /// Checks that `a` and `b` may be equal. `what` names them in the error.
   Status want_equal(const Dim& a, const Dim& b, const std::string& what) const;
 
+  /// Returns an axis of operand 0 counted from the front; fails if it is outside the rank.
+  Result<std::size_t> axis(std::int64_t axis) const;
   /// Returns the shape to which both shapes are broadcast, as in numpy. Symbolic dims that differ
   /// are assumed to be equal. Fails if two constant dims differ and neither is 1.
   Result<std::vector<Dim>> broadcast(const std::vector<Dim>& a, const std::vector<Dim>& b) const;
