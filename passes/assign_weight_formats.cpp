@@ -40,7 +40,7 @@ WeightRole linear_role(const ir::Graph& graph, const ir::UseDef& uses, const ir:
 /// Returns kDown if the input of the expert layer `node` is computed from the result of another one
 /// by elementwise operators and views, otherwise kGateUp; kLinear for a layer without expert ids.
 WeightRole expert_role(const ir::UseDef& uses, const ir::Node& node) {
-  if (node.inputs.size() < 3 || !node.inputs[2].exists()) return WeightRole::kLinear;
+  if (!node.operand(2).exists()) return WeightRole::kLinear;
   constexpr int kMaxSteps = 16;
   const ir::Node* producer = uses.producer(node.inputs[0]);
   for (int step = 0; producer && step < kMaxSteps; ++step) {

@@ -12,11 +12,11 @@ Result<ir::Graph> fuse_activation(ir::Graph graph, const PassContext&) {
     if (!linear || rw.use_count(product) != 1 || linear->gated ||
         linear->function != ir::ActivationFn::kNone)
       return;
-    const std::vector<ir::ValueId> inputs = rw.producer(product)->inputs;
-    if (inputs.size() > 4 && inputs[4].exists()) return;
+    const ir::Node& node = *rw.producer(product);
+    if (node.operand(4).exists()) return;
     ir::Linear op = *linear;
     op.function = *function;
-    const ir::ValueId activated = rw.emit(op, inputs, i);
+    const ir::ValueId activated = rw.emit(op, node.inputs, i);
     rw.set_origin(activated, rw.origin(product));
     rw.replace(result, activated);
   });

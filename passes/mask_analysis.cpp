@@ -335,7 +335,7 @@ FoundBand MaskAnalysis::compute_non_zero(ValueId value, const ir::Node& node, bo
 FoundBand MaskAnalysis::triangle(const ir::Node& node, bool wanted) {
   const bool upper = std::get<ir::Trilu>(node.op).upper;
   Dim diagonal(0);
-  if (node.inputs.size() > 1 && node.inputs[1].exists()) {
+  if (node.operand(1).exists()) {
     const auto known = indices_.uniform(node.inputs[1]);
     if (!known) return std::nullopt;
     diagonal = *known;

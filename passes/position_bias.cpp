@@ -102,14 +102,12 @@ bool PositionBias::is_slice_of_arithmetic_table(ValueId value, const Axes& axes)
   if (!std::all_of(axes.begin(), axes.end() - 1, other)) return false;
   using Integers = std::vector<std::int64_t>;
   const auto integers = [&](std::size_t operand) {
-    return node.inputs.size() > operand && node.inputs[operand].exists()
-               ? integer_constant(rw_, node.inputs[operand])
-               : std::nullopt;
+    return node.operand(operand).exists() ? integer_constant(rw_, node.inputs[operand])
+                                          : std::nullopt;
   };
   const auto cut = integers(3), steps = integers(4);
   const bool last = cut == Integers{std::ssize(axes) - 1} || cut == Integers{-1};
-  const bool has_steps = node.inputs.size() > 4 && node.inputs[4].exists();
-  return last && (!has_steps || steps == Integers{1}) && has_arithmetic_rows(*table);
+  return last && (!node.operand(4).exists() || steps == Integers{1}) && has_arithmetic_rows(*table);
 }
 
 std::optional<BiasIndex> PositionBias::of_affine(const ir::AffineIndex& index,

@@ -98,12 +98,13 @@ std::optional<PlainLinear> match_plain_linear(const Rewriter& rw, ir::ValueId va
   if (!linear || linear->norm_epsilon || linear->gated ||
       linear->function != ir::ActivationFn::kNone)
     return std::nullopt;
-  const std::vector<ir::ValueId>& inputs = rw.producer(value)->inputs;
-  if (inputs.size() > 4 && inputs[4].exists()) return std::nullopt;
-  const bool has_bias = inputs.size() > 2 && inputs[2].exists();
-  PlainLinear found{inputs[0], rw.constant(inputs[1]), nullptr, rw.name(inputs[1])};
-  if (has_bias) found.bias = rw.constant(inputs[2]);
-  return found.weight && has_bias == (found.bias != nullptr) ? std::optional(found) : std::nullopt;
+  const ir::Node& node = *rw.producer(value);
+  const ir::ValueId bias = node.operand(2);
+  PlainLinear found{node.inputs[0], rw.constant(node.inputs[1]), rw.constant(bias),
+                    rw.name(node.inputs[1])};
+  if (node.operand(4).exists() || !found.weight || (bias.exists() && !found.bias))
+    return std::nullopt;
+  return found;
 }
 
 bool can_be_stacked(std::span<const PlainLinear> layers) {

@@ -59,9 +59,6 @@ class Reader {
       }
       return uses.constant(value);
     };
-    const auto operand = [](const ir::Node& node, std::size_t i) {
-      return i < node.inputs.size() ? node.inputs[i] : ir::kNoValue;
-    };
     for (const ir::Node& node : graph.nodes()) {
       if (ir::is_any<ir::ConstantOp, ir::Parameter>(node.op)) continue;
       facts_.operators[std::string(ir::op_name(node.op))] += times;
@@ -83,19 +80,19 @@ class Reader {
         facts_.fused.cross_attentions += times;
       } else if (const auto* qkv = std::get_if<ir::QkvProjection>(&node.op)) {
         facts_.fused.linears += times;
-        facts_.qkv_bias = facts_.qkv_bias || operand(node, 2).exists();
+        facts_.qkv_bias = facts_.qkv_bias || node.operand(2).exists();
         if (qkv->norm_epsilon) norm(*qkv->norm_epsilon, qkv->norm_kind, times);
         if (qkv->qk_norm_epsilon) facts_.fused.head_norms += 2 * times;
-        if (qkv->rope) rope(*qkv->rope, constant(operand(node, 5)), 2 * times);
+        if (qkv->rope) rope(*qkv->rope, constant(node.operand(5)), 2 * times);
       } else if (const auto* plain = std::get_if<ir::Rope>(&node.op)) {
-        rope(*plain, constant(operand(node, 2)), times);
+        rope(*plain, constant(node.operand(2)), times);
       } else if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
         facts_.fused.linears += times;
         if (linear->norm_epsilon) norm(*linear->norm_epsilon, linear->norm_kind, times);
         if (linear->function != ir::ActivationFn::kNone)
           mlp(graph, node, linear->function, linear->gated, times);
       } else if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {
-        if (operand(node, 2).exists()) {
+        if (node.operand(2).exists()) {
           facts_.fused.experts += times;
           facts_.experts = experts->experts;
         } else {
@@ -111,7 +108,7 @@ class Reader {
       } else if (const auto* layer = std::get_if<ir::LayerNorm>(&node.op)) {
         norm(layer->epsilon, ir::NormKind::kLayer, times);
       } else if (std::holds_alternative<ir::Embedding>(node.op)) {
-        if (const auto table = constant(operand(node, 1)); table && !table_) {
+        if (const auto table = constant(node.operand(1)); table && !table_) {
           table_ = table;
           facts_.vocabulary = table->dims()[0];
           facts_.hidden = table->dims()[1];

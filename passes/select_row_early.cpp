@@ -48,7 +48,7 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext&) {
     const bool gather = std::holds_alternative<ir::Gather>(node.op);
     const bool norm = ir::op_as<ir::RmsNorm>(above) || ir::op_as<ir::LayerNorm>(above);
     if (!norm && !(linear && gather) && !(gather && is_elementwise(rw, above))) return;
-    if (linear && above->inputs.size() > 4 && above->inputs[4].exists()) return;
+    if (linear && above->operand(4).exists()) return;
     // A view is moved only before a norm, because its shape operand contains the number of columns,
     // which a linear layer changes. Both operators also accept a selected row of rank 1.
     std::vector<ValueId> selection = node.inputs;

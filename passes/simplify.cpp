@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxOverwritten = 1 << 16;
 
 /// Returns whether the steps of a slice are absent or a constant of ones.
 bool steps_are_one(const Rewriter& rw, const ir::Node& node) {
-  if (node.inputs.size() < 5 || !node.inputs[4].exists()) return true;
+  if (!node.operand(4).exists()) return true;
   const auto steps = integer_constant(rw, node.inputs[4]);
   return steps && std::ranges::all_of(*steps, [](auto s) { return s == 1; });
 }
@@ -196,7 +196,7 @@ bool last_row_as_gather(Rewriter& rw, NodeIndex i) {
       integer_constant(rw, node.inputs[1]) != Integers{-1} ||
       integer_constant(rw, node.inputs[2]) != Integers{INT64_MAX})
     return false;
-  const bool has_axes = node.inputs.size() > 3 && node.inputs[3].exists();
+  const bool has_axes = node.operand(3).exists();
   const auto axes = has_axes ? integer_constant(rw, node.inputs[3]) : Integers{0};
   const ir::TensorType& type = rw.type(node.inputs[0]);
   const auto axis =
@@ -218,7 +218,7 @@ bool first_row_as_gather(Rewriter& rw, NodeIndex i) {
   if (!std::holds_alternative<ir::Slice>(node.op) || !steps_are_one(rw, node)) return false;
   const auto starts = integer_constant(rw, node.inputs[1]);
   const auto ends = integer_constant(rw, node.inputs[2]);
-  const bool has_axes = node.inputs.size() > 3 && node.inputs[3].exists();
+  const bool has_axes = node.operand(3).exists();
   const auto axes = has_axes ? integer_constant(rw, node.inputs[3]) : std::nullopt;
   const ir::TensorType& type = rw.type(node.inputs[0]);
   if (!starts || !ends || starts->size() != ends->size() || (has_axes && !axes)) return false;

@@ -30,7 +30,7 @@ bool convert_gemm(Rewriter& rw, NodeIndex i) {
   const ir::ConstantPtr data = matrix_constant(rw, w);
   if (!data || !is_f32(rw, x, 2) || !is_f32(rw, y)) return false;
   std::vector<ValueId> inputs{x, ir::kNoValue};
-  if (node.inputs.size() > 2 && node.inputs[2].exists()) {
+  if (node.operand(2).exists()) {
     const ir::ConstantPtr bias = row_constant(rw, node.inputs[2], y);
     if (!bias || gemm->beta != 1) return false;
     inputs.push_back(constant_operand(rw, node.inputs[2], bias, i));
@@ -46,12 +46,12 @@ bool add_bias(Rewriter& rw, NodeIndex i) {
   for (const auto& [product, bias] : either_order(rw, sum, ir::BinaryKind::kAdd)) {
     const auto* linear = rw.op<ir::Linear>(product);
     if (!linear || rw.use_count(product) != 1 || rw.type(product) != rw.type(sum)) continue;
-    const auto& old = rw.producer(product)->inputs;
+    const ir::Node& old = *rw.producer(product);
     if (linear->gated || linear->function != ir::ActivationFn::kNone) continue;
-    if ((old.size() > 2 && old[2].exists()) || (old.size() > 4 && old[4].exists())) continue;
+    if (old.operand(2).exists() || old.operand(4).exists()) continue;
     const ir::ConstantPtr data = row_constant(rw, bias, product);
     if (!data) continue;
-    std::vector<ValueId> inputs = old;
+    std::vector<ValueId> inputs = old.inputs;
     inputs.resize(std::max<std::size_t>(3, inputs.size()), ir::kNoValue);
     inputs[2] = constant_operand(rw, bias, data, i);
     rw.replace(sum, rw.emit(*linear, std::move(inputs), i));
@@ -127,7 +127,7 @@ void move_view_after(Rewriter& rw, NodeIndex i) {
     return;
   const ValueId x = view->inputs[0], y = node.outputs[0];
   if (rw.type(x).rank() < 2 || last_dim(rw, x) != last_dim(rw, node.inputs[0]) ||
-      (node.inputs.size() > 4 && node.inputs[4].exists()))
+      node.operand(4).exists())
     return;
   std::vector<ValueId> inputs = node.inputs;
   inputs[0] = x;

@@ -148,8 +148,7 @@ class Streamer {
                                        const std::vector<bool>& wanted) {
     if (const auto* loop = std::get_if<ir::Loop>(&node.op))
       return run_loop(*loop, std::move(operands), wanted);
-    const bool has_table = node.inputs.size() > 1 && node.inputs[1].exists() &&
-                           constants.contains(node.inputs[1].index);
+    const bool has_table = node.operand(1).exists() && constants.contains(node.inputs[1].index);
     if (is_matrix_product(node) && has_table) {
       const ConstantPtr& weight = constants.at(node.inputs[1].index);
       LLMC_RETURN_IF_ERROR(products_.visit(node, weight, operands));

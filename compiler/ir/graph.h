@@ -41,6 +41,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Origin origin;
+
+  /// Returns operand i; kNoValue if it is absent.
+  ValueId operand(std::size_t i) const { return i < inputs.size() ? inputs[i] : kNoValue; }
 };
 
 /// A dataflow graph in execution order and single-assignment form: each value is a graph input or

@@ -162,7 +162,7 @@ class MapRules {
   const TensorType& type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
   const std::vector<Dim>& from() const { return type(0).dims; }
   const std::vector<Dim>& to() const { return graph_.value(node_.outputs[slot_]).type.dims; }
-  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
+  bool has(std::size_t i) const { return node_.operand(i).exists(); }
   std::optional<std::vector<Dim>> elements(std::size_t i) const {
     return operands_.elements ? operands_.elements(node_.inputs[i]) : std::nullopt;
   }

@@ -22,7 +22,7 @@ class InferContext {
 
   const Node& node() const { return node_; }
   const Graph& graph() const { return graph_; }
-  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
+  bool has(std::size_t i) const { return node_.operand(i).exists(); }
   const TensorType& type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
   std::size_t rank(std::size_t i) const { return type(i).rank(); }
   /// Returns the elements of an integer or bool operand, or nullptr if they are unknown.

@@ -171,7 +171,7 @@ class Recorder {
  private:
   const TensorType& input_type(std::size_t i) const { return graph_.value(node_.inputs[i]).type; }
   const Elements* input(std::size_t i) const { return known_.find(node_.inputs[i]); }
-  bool has(std::size_t i) const { return i < node_.inputs.size() && node_.inputs[i].exists(); }
+  bool has(std::size_t i) const { return node_.operand(i).exists(); }
   std::optional<Elements> copy(std::size_t i) const {
     const auto* x = input(i);
     return x ? std::optional(*x) : std::nullopt;
