@@ -94,9 +94,4 @@ struct Module {
 /// Returns a module whose only entry is the plain graph.
 Module plain_module(Graph graph);
 
-/// Checks that the names in states and interface are inputs and outputs of their entries, that no
-/// value has two purposes, that states have the types above, and interface values the element types
-/// above. Fails with kInternal for the first violation.
-Status verify_interface(const Module& module);
-
 }  // namespace llmc::ir

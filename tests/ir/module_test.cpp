@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/ir/verify_interface.h"
+
 namespace llmc::ir {
 namespace {
 
@@ -31,7 +33,7 @@ Module decoder() {
 
 /// The name that verify_interface reports; empty if it reports none.
 std::string broken_name(const Module& module) {
-  const Status status = verify_interface(module);
+  const Status status = testing::verify_interface(module);
   return status.ok() ? std::string() : status.error().first().node;
 }
 

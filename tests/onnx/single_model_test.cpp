@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/verify.h"
+#include "tests/ir/verify_interface.h"
 #include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/onnx_builder.h"
@@ -78,7 +79,7 @@ TEST_P(StackedModel, KeepsACacheForEachLayer) {
     ASSERT_TRUE(model.ok()) << errors(model.error());
     ASSERT_TRUE(ir::verify(model->graph()).ok());
     ASSERT_TRUE(model->is_decoder());
-    EXPECT_TRUE(ir::verify_interface(model->module).ok());
+    EXPECT_TRUE(ir::testing::verify_interface(model->module).ok());
     EXPECT_EQ(std::ssize(model->module.states), 2);
     EXPECT_EQ(model->module.vocabulary(), 3);
     EXPECT_TRUE(model->module.interface.mask.empty());
@@ -151,7 +152,7 @@ TEST(HuggingFaceModel, IsFedOneSequence) {
   ASSERT_TRUE(model.ok()) << errors(model.error());
   ASSERT_TRUE(ir::verify(model->graph()).ok());
   ASSERT_TRUE(model->is_decoder());
-  EXPECT_TRUE(ir::verify_interface(model->module).ok());
+  EXPECT_TRUE(ir::testing::verify_interface(model->module).ok());
   EXPECT_EQ(std::ssize(model->module.states), 1);
   EXPECT_EQ(model->module.states[0].kv_heads, 1);
   EXPECT_EQ(model->module.states[0].layout, ir::CacheLayout::kHeadsFirst);

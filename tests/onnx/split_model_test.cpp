@@ -7,6 +7,7 @@
 
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
+#include "tests/ir/verify_interface.h"
 #include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/tiny_llama.h"
@@ -46,7 +47,7 @@ TEST_P(SplitModel, ComputesWhatItsForwardPassSays) {
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
   const auto verified = ir::verify(imported->graph());
   ASSERT_TRUE(verified.ok()) << errors(verified.error());
-  EXPECT_TRUE(ir::verify_interface(imported->module).ok());
+  EXPECT_TRUE(ir::testing::verify_interface(imported->module).ok());
 
   // Once in one go, once in chunks of 3, 1 and 2 tokens over the cache.
   const std::vector<std::int64_t> ids{1, 17, 258, 40, 5, 99};
