@@ -276,13 +276,4 @@ Status pack_table_rows(TableKind kind, std::span<const float> values, std::size_
   return ok_status();
 }
 
-void unpack_table_rows(TableKind kind, std::span<const std::byte> rows, std::size_t columns,
-                       std::span<float> values) {
-  LLMC_CHECK(rows.size() == table_bytes(kind, rows_of(values.size(), columns), columns));
-  const std::size_t row_bytes = table_row_bytes(kind, columns);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = table_decode(kind, bytes_of(rows) + i / columns * row_bytes, columns, i % columns);
-  }
-}
-
 }  // namespace llmc::quant

@@ -41,7 +41,5 @@ void unpack_panels(WeightKind kind, std::span<const std::byte> panels, std::size
 /// be kCoded (LLMC_CHECK), which coded.h packs. Fails like pack_panels().
 Status pack_table_rows(TableKind kind, std::span<const float> values, std::size_t columns,
                        std::uint64_t first_row, std::span<std::byte> out);
-void unpack_table_rows(TableKind kind, std::span<const std::byte> rows, std::size_t columns,
-                       std::span<float> values);
 
 }  // namespace llmc::quant

@@ -208,14 +208,4 @@ void encode_q4_row(std::span<const float> weights, std::span<const float> import
   }
 }
 
-void decode_q4_row(const Q4Row& row, std::span<float> weights) {
-  LLMC_CHECK(weights.size() == row.codes.size());
-  const float scale = bf16_to_f32(row.scale), min = bf16_to_f32(row.min);
-  for (std::size_t k = 0; k < weights.size(); ++k) {
-    const std::size_t b = k / kFitWidth;
-    const float scaled = scale * static_cast<float>(row.scales[b] * row.codes[k]);
-    weights[k] = scaled + min * static_cast<float>(row.minimums[b]);
-  }
-}
-
 }  // namespace llmc::quant

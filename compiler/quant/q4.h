@@ -34,7 +34,4 @@ float power_of_two_below(float largest);
 /// empty: all equal. A row of zeros gets S = M = 0. Reuses `out`'s memory.
 void encode_q4_row(std::span<const float> weights, std::span<const float> importance, Q4Row& out);
 
-/// Decodes the weights exactly as kernels do: each product and each sum is rounded to f32.
-void decode_q4_row(const Q4Row& row, std::span<float> weights);
-
 }  // namespace llmc::quant

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compiler/quant/pack.h"
+#include "tests/quant/decode.h"
 
 namespace llmc::quant {
 namespace {

@@ -10,6 +10,7 @@
 #include "compiler/quant/q4.h"
 #include "compiler/quant/q8.h"
 #include "compiler/quant/symmetric.h"
+#include "tests/quant/decode.h"
 #include "tests/quant/error_stats.h"
 #include "tests/quant/rows.h"
 

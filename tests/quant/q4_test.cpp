@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "llmc/half.h"
+#include "tests/quant/decode.h"
 #include "tests/quant/error_stats.h"
 #include "tests/quant/rows.h"
 
