@@ -43,6 +43,7 @@ struct Operand {
 struct Carried {
   BodyResult result;
   ValueId first;  // value that the first iteration reads
+  friend bool operator==(const Carried&, const Carried&) = default;
 };
 
 struct Body {
@@ -54,6 +55,15 @@ struct Body {
   std::vector<std::vector<ValueId>> parameters;  // [parameter][iteration]
   std::vector<BodyResult> results;               // read after the loop: one value per iteration
 };
+
+/// Returns the index of `item` in `list`, to which it is appended if it is missing.
+template <class T>
+std::size_t index_in(std::vector<T>& list, const T& item) {
+  const auto it = std::ranges::find(list, item);
+  const auto index = static_cast<std::size_t>(it - list.begin());
+  if (it == list.end()) list.push_back(item);
+  return index;
+}
 
 class Roller {
  public:
@@ -182,16 +192,8 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
   if (const ir::ConstantPtr first = rw_.constant(values[0])) {
     const bool same = std::ranges::all_of(
         values, [&](ValueId v) { return same_data(first, rw_.constant(v), std::size_t{1} << 16); });
-    if (same) {
-      const auto it = std::ranges::find(body.constants, first);
-      const auto index = static_cast<std::size_t>(it - body.constants.begin());
-      if (it == body.constants.end()) body.constants.push_back(first);
-      return add(Operand::Kind::kConstant, index);
-    }
-    const auto it = std::ranges::find(body.parameters, values);
-    const auto index = static_cast<std::size_t>(it - body.parameters.begin());
-    if (it == body.parameters.end()) body.parameters.push_back(values);
-    return add(Operand::Kind::kParameter, index);
+    return same ? add(Operand::Kind::kConstant, index_in(body.constants, first))
+                : add(Operand::Kind::kParameter, index_in(body.parameters, values));
   }
   // Distance of the producer from the start of its user's iteration.
   const auto offset = [&](std::size_t i) {
@@ -213,23 +215,12 @@ bool Roller::match_operand(const Run& run, Body& body, std::size_t j, std::size_
   if (before(run, values[0]) && same_place(1) && offset(1) < 0 && offset(1) >= -period) {
     const BodyResult result{static_cast<std::size_t>(offset(1) + period), rw_.slot(values[1])};
     if (rw_.type(values[0]) != rw_.type(values[1])) return false;
-    for (std::size_t c = 0; c < body.carried.size(); ++c)
-      if (body.carried[c].result == result && body.carried[c].first == values[0])
-        return add(Operand::Kind::kCarried, c);
-    body.carried.push_back({result, values[0]});
-    return add(Operand::Kind::kCarried, body.carried.size() - 1);
+    return add(Operand::Kind::kCarried, index_in(body.carried, {result, values[0]}));
   }
   if (!std::ranges::all_of(values, [&](ValueId v) { return before(run, v); })) return false;
-  if (std::ranges::all_of(values, [&](ValueId v) { return v == values[0]; })) {
-    const auto it = std::ranges::find(body.invariants, values[0]);
-    const auto index = static_cast<std::size_t>(it - body.invariants.begin());
-    if (it == body.invariants.end()) body.invariants.push_back(values[0]);
-    return add(Operand::Kind::kInvariant, index);
-  }
-  const auto it = std::ranges::find(body.each, values);
-  const auto index = static_cast<std::size_t>(it - body.each.begin());
-  if (it == body.each.end()) body.each.push_back(values);
-  return add(Operand::Kind::kEach, index);
+  const bool same = std::ranges::all_of(values, [&](ValueId v) { return v == values[0]; });
+  return same ? add(Operand::Kind::kInvariant, index_in(body.invariants, values[0]))
+              : add(Operand::Kind::kEach, index_in(body.each, values));
 }
 
 /// Finds the results of each iteration that have users outside the loop, except the last carried
