@@ -122,6 +122,22 @@ std::optional<std::vector<Axis>> four_axes(const Rewriter& rw, const Traced& tra
   return axes;
 }
 
+std::optional<Half> match_half(const Rewriter& rw, ir::ValueId value,
+                               const std::vector<Dim>& dims) {
+  const ir::ValueId cut = rw.op<ir::Gather>(value) ? value : strip_views(rw, value);
+  const ir::Node* node = rw.producer(cut);
+  const auto maps = node ? index_maps(rw, *node, rw.slot(cut)) : std::vector<ir::IndexMap>{};
+  if (maps.size() != 1) return std::nullopt;
+  const std::vector<Dim>& whole = rw.type(node->inputs[0]).dims;
+  if (whole.empty() || whole[0] != Dim(2) ||
+      !std::equal(whole.begin() + 1, whole.end(), dims.begin(), dims.end()))
+    return std::nullopt;
+  const auto half = maps[0].axes[0].fixed(rw.type(cut).dims);
+  for (std::size_t a = 1; a < whole.size(); ++a)
+    if (!maps[0].axes[a].result_axis()) return std::nullopt;
+  return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
+}
+
 std::vector<Axis> operand_axes(std::size_t rank, Axis x, Axis y) {
   std::vector<Axis> axes(rank, Axis::kUnit);
   if (rank >= 3) axes[rank - 3] = Axis::kHeads;

@@ -49,6 +49,15 @@ struct Queries {
 /// two layouts; nullopt if there is none.
 std::optional<Queries> trace_queries(const Rewriter& rw, ir::ValueId value);
 
+/// Half `index` of `whole` along its first axis: the keys or values of a cache or source.
+struct Half {
+  ir::ValueId whole;
+  std::int64_t index = 0;
+};
+/// Matches `value` with a half of a value of dims [2, dims…]; views may add or remove dims of 1.
+std::optional<Half> match_half(const Rewriter& rw, ir::ValueId value,
+                               const std::vector<ir::Dim>& dims);
+
 /// Returns `axes` with kUnit for each dim of 1.
 std::vector<Axis> label(const std::vector<ir::Dim>& dims, std::vector<Axis> axes);
 

@@ -15,22 +15,13 @@ using ir::ValueId;
 
 constexpr int kMaxScoreDepth = 24;
 
-bool same_but_for_ones(const Rewriter& rw, ValueId a, ValueId b) {
-  std::vector<ir::Dim> left, right;
-  for (const auto& dim : rw.type(a).dims)
-    if (!(dim == ir::Dim(1))) left.push_back(dim);
-  for (const auto& dim : rw.type(b).dims)
-    if (!(dim == ir::Dim(1))) right.push_back(dim);
-  return left == right;
-}
-
 /// Returns the operand of a view that only adds or removes dims of 1.
 std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
   const ir::Node* node = rw.producer(value);
-  if (!node) return std::nullopt;
-  const bool view = ir::is_reshape(node->op);
-  if (!view || !same_but_for_ones(rw, value, node->inputs[0])) return std::nullopt;
-  return node->inputs[0];
+  if (!ir::is_reshape(node)) return std::nullopt;
+  const ValueId x = node->inputs[0];
+  return without_ones(rw.type(x).dims) == without_ones(rw.type(value).dims) ? std::optional(x)
+                                                                            : std::nullopt;
 }
 
 /// Returns x if `value` is max(x, c) with c <= -6e4, about the lowest f16; such a bound does not
@@ -139,14 +130,6 @@ ir::ConstantPtr sinks_of(const Rewriter& rw, ValueId value) {
 }
 
 }  // namespace
-
-std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
-  if (auto factor = with_scalar(rw, value, BinaryKind::kMul)) return factor;
-  auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
-  if (!divisor || divisor->scalar == 0) return std::nullopt;
-  divisor->scalar = 1 / divisor->scalar;
-  return divisor;
-}
 
 bool Scores::Condition::hides() const {
   return fill <= MaskAnalysis::kHidden;

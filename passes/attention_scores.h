@@ -38,9 +38,6 @@ struct Scores {
   std::vector<Condition> conditions;
 };
 
-/// Matches x * number or x / number. Scaled::scalar is the factor: the number, or its reciprocal.
-std::optional<Scaled> scalar_factor(const Rewriter& rw, ir::ValueId value);
-
 /// Matches the scores `value`. Returns nullopt for other operators and if the scores are broadcast.
 /// Masks and biases must follow the softcap.
 std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);

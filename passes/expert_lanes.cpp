@@ -12,11 +12,6 @@ using ir::ValueId;
 
 constexpr int kMaxNesting = 200;
 
-std::vector<Dim> without_ones(std::vector<Dim> dims) {
-  std::erase(dims, Dim(1));
-  return dims;
-}
-
 }  // namespace
 
 /// Returns x [rows…, N] for each expert if `value` is x, or repeats x along the first dim.

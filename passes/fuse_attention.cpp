@@ -16,27 +16,6 @@ using ir::BinaryKind;
 using ir::Dim;
 using ir::ValueId;
 
-/// One half, past[index], of a cache [2, 1, …]: the keys (0) or the values (1).
-struct Half {
-  ValueId cache;
-  std::int64_t index = 0;
-};
-std::optional<Half> match_half(const Rewriter& rw, ValueId value) {
-  const ValueId cut = rw.op<ir::Gather>(value) ? value : strip_views(rw, value);
-  const ir::Node* node = rw.producer(cut);
-  const auto maps = node ? index_maps(rw, *node, rw.slot(cut)) : std::vector<ir::IndexMap>{};
-  if (maps.size() != 1) return std::nullopt;
-  const std::vector<Dim>& whole = rw.type(node->inputs[0]).dims;
-  const std::vector<Dim>& part = rw.type(value).dims;
-  if (whole.size() != 5 || whole[0] != Dim(2) ||
-      !std::equal(whole.begin() + 1, whole.end(), part.begin(), part.end()))
-    return std::nullopt;
-  const auto half = maps[0].axes[0].fixed(rw.type(cut).dims);
-  for (std::size_t a = 1; a < whole.size(); ++a)
-    if (!maps[0].axes[a].result_axis()) return std::nullopt;
-  return half ? std::optional(Half{node->inputs[0], *half->constant()}) : std::nullopt;
-}
-
 /// Returns the operand of a slice that keeps the first elements of each head; otherwise `value`.
 ValueId whole_heads(const Rewriter& rw, ValueId value) {
   if (!rw.op<ir::Slice>(value)) return value;
@@ -75,18 +54,22 @@ std::optional<Cached> match_cached(const Rewriter& rw, ValueId value, std::vecto
     return std::nullopt;
   const auto& dims = rw.type(cached.traced.value).dims;
   const auto heads = dims[3 - tokens].constant(), dim = dims[3].constant();
-  auto half = match_half(rw, whole_heads(rw, concat.inputs[0]));
+  const auto cache_half = [&](ValueId past) {
+    const ValueId whole = whole_heads(rw, past);
+    return match_half(rw, whole, rw.type(whole).dims);
+  };
+  auto half = cache_half(concat.inputs[0]);
   if (!half) {
     const auto* turned = rw.op<ir::Transpose>(concat.inputs[0]);
     if (turned && turned->perm == kSwapHeadsAndTokens)
-      half = match_half(rw, whole_heads(rw, rw.producer(concat.inputs[0])->inputs[0]));
+      half = cache_half(rw.producer(concat.inputs[0])->inputs[0]);
     cached.swapped = true;
   }
   if (!heads || !dim || *dim < 2 || !half) return std::nullopt;
   cached.heads = *heads;
   cached.dim = *dim;
   cached.fresh = concat.inputs[1];
-  cached.cache = half->cache;
+  cached.cache = half->whole;
   cached.half = half->index;
   return cached;
 }
@@ -98,14 +81,6 @@ ValueId find_transposed(const Rewriter& rw, ValueId value) {
     if (transpose && transpose->perm == kSwapHeadsAndTokens) return rw.node(user).outputs[0];
   }
   return ir::kNoValue;
-}
-
-/// Returns heads f32[1, …, dim] padded with zeros to `width` elements.
-ValueId padded_heads(Rewriter& rw, ValueId value, std::int64_t width, NodeIndex anchor) {
-  const std::int64_t dim = *last_dim(rw, value);
-  if (dim == width) return value;
-  const ValueId pads = emit_integers(rw, {0, 0, 0, 0, 0, 0, 0, width - dim}, anchor);
-  return rw.emit(ir::Pad{}, {value, pads}, anchor);
 }
 
 /// Returns the result of a Pad of the heads of `value` to `width` elements, or `value` if they have
@@ -164,14 +139,6 @@ struct AttentionMatch {
   ir::ConstantPtr sinks;
   std::vector<std::pair<ValueId, double>> bias;  // terms that are not masks, with their factors
 };
-
-/// Returns the dims other than 1.
-std::vector<Dim> wide(const std::vector<Dim>& dims) {
-  std::vector<Dim> kept;
-  for (const Dim& dim : dims)
-    if (!(dim == Dim(1))) kept.push_back(dim);
-  return kept;
-}
 
 /// Splits an added bias into terms. Calls `add` with the band of each mask, and appends the other
 /// terms to `others`. `splits` counts the splits. Their number is limited, because nested sums of
@@ -326,7 +293,7 @@ std::optional<AttentionMatch> match_attention(const Rewriter& rw, IndexAnalysis&
     return std::nullopt;
   std::vector<Dim> all{Dim(*heads), shape.queries, shape.keys};
   if (rank == 5) all = {keys->heads, *heads / keys->heads, shape.queries, shape.keys};
-  if (wide(rw.type(probabilities).dims) != wide(all)) return std::nullopt;
+  if (without_ones(rw.type(probabilities).dims) != without_ones(all)) return std::nullopt;
   std::vector<Scores::Bias> terms;
   const auto window = match_window(rw, indices, scores, shape, terms);
   if (!window) return std::nullopt;
@@ -357,7 +324,7 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
              NodeIndex anchor) {
   const auto rows = [&](ValueId value, bool heads_first) {
     if (heads_first) value = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {value}, anchor);
-    return padded_heads(rw, value, match.op.head_dim, anchor);
+    return pad_last(rw, value, match.op.head_dim, anchor);
   };
   const ValueId q = rows(match.q, match.q_heads_first);
   const ValueId k = rows(match.k, match.k_heads_first), v = rows(match.v, match.v_heads_first);
@@ -368,11 +335,8 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
   const std::vector<Dim> dims = rw.type(q).dims;
   ValueId by_head = emit_reshape(rw, outputs[0], dims, anchor);
   if (!by_head.exists()) return;
-  if (match.value_dim < match.op.head_dim) {
-    const auto number = [&](std::int64_t n) { return emit_integers(rw, {n}, anchor); };
-    by_head =
-        rw.emit(ir::Slice{}, {by_head, number(0), number(match.value_dim), number(3)}, anchor);
-  }
+  if (match.value_dim < match.op.head_dim)
+    by_head = slice_last(rw, by_head, 0, match.value_dim, anchor);
   const ValueId turned = rw.emit(ir::Transpose{kSwapHeadsAndTokens}, {by_head}, anchor);
   const std::vector<Dim> wanted = rw.type(result).dims;
   const ValueId out = emit_reshape(rw, turned, wanted, anchor);

@@ -23,23 +23,11 @@ struct SourceHalf {
 std::optional<SourceHalf> source_half_of(const Rewriter& rw, const Traced& traced) {
   const auto order = four_axes(rw, traced);
   if (!order || *order != kHeadsFirstAxes) return std::nullopt;
-  const ValueId cut =
-      rw.op<ir::Gather>(traced.value) ? traced.value : strip_views(rw, traced.value);
-  const ir::Node* node = rw.producer(cut);
-  const auto maps = node ? index_maps(rw, *node, rw.slot(cut)) : std::vector<ir::IndexMap>{};
-  if (maps.size() != 1) return std::nullopt;
-  const ValueId source = node->inputs[0];
-  const std::vector<Dim>& whole = rw.type(source).dims;
   const std::vector<Dim>& part = rw.type(traced.value).dims;
-  if (rw.producer(source) || whole.size() != 4 || whole[0] != Dim(2) ||
-      !std::equal(whole.begin() + 1, whole.end(), part.begin() + 1, part.end()))
-    return std::nullopt;
-  const auto half = maps[0].axes[0].fixed(rw.type(cut).dims);
-  const auto heads = whole[1].constant();
-  for (std::size_t a = 1; a < whole.size(); ++a)
-    if (!maps[0].axes[a].result_axis()) return std::nullopt;
-  if (!half || !heads) return std::nullopt;
-  return SourceHalf{source, *half->constant(), *heads, traced.repeats, traced.scale};
+  const auto half = match_half(rw, traced.value, {part.begin() + 1, part.end()});
+  const auto heads = part[1].constant();
+  if (!half || !heads || rw.producer(half->whole)) return std::nullopt;
+  return SourceHalf{half->whole, half->index, *heads, traced.repeats, traced.scale};
 }
 
 std::optional<SourceHalf> match_source_half(const Rewriter& rw, ValueId value, Axis x, Axis y) {

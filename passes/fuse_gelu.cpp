@@ -43,14 +43,9 @@ struct Product {
 bool take_apart(const Rewriter& rw, ValueId value, ValueId whole, Product& product, int depth = 0) {
   if (product.values.size() >= kMaxFactors || depth > kMaxGeluDepth) return false;
   if (value != whole) {
-    if (const auto factor = with_scalar(rw, value, BinaryKind::kMul)) {
+    if (const auto factor = scalar_factor(rw, value)) {
       product.scalar *= factor->scalar;
       return take_apart(rw, factor->value, whole, product, depth + 1);
-    }
-    if (const auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
-        divisor && divisor->scalar != 0) {
-      product.scalar /= divisor->scalar;
-      return take_apart(rw, divisor->value, whole, product, depth + 1);
     }
     if (const auto factors = binary(rw, value, BinaryKind::kMul))
       return take_apart(rw, factors->left, whole, product, depth + 1) &&
@@ -71,21 +66,17 @@ std::optional<Gate> match_gate(const Rewriter& rw, ValueId value, int depth = 0)
   if (depth > kMaxGeluDepth) return std::nullopt;
   for (const UnaryKind kind : {UnaryKind::kErf, UnaryKind::kTanh})
     if (const auto argument = unary(rw, value, kind)) return Gate{0, 1, kind, *argument};
-  for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kDiv}) {
-    const auto step = with_scalar(rw, value, kind);
-    if (!step) continue;
-    auto gate = match_gate(rw, step->value, depth + 1);
-    if (!gate) return std::nullopt;
-    if (kind == BinaryKind::kAdd) {
-      gate->offset += step->scalar;
-    } else {
-      const double factor = kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
-      gate->offset *= factor;
-      gate->slope *= factor;
-    }
+  if (const auto sum = with_scalar(rw, value, BinaryKind::kAdd)) {
+    auto gate = match_gate(rw, sum->value, depth + 1);
+    if (gate) gate->offset += sum->scalar;
     return gate;
   }
-  return std::nullopt;
+  const auto factor = scalar_factor(rw, value);
+  auto gate = factor ? match_gate(rw, factor->value, depth + 1) : std::nullopt;
+  if (!gate) return std::nullopt;
+  gate->offset *= factor->scalar;
+  gate->slope *= factor->scalar;
+  return gate;
 }
 
 /// Coefficients of 1, x, x^2, x^3.

@@ -67,21 +67,17 @@ std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
 std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int depth = 0) {
   if (const auto found = match_reduction(rw, value)) return found;
   if (depth == kMaxScalarSteps) return std::nullopt;
-  for (const BinaryKind kind : {BinaryKind::kAdd, BinaryKind::kMul, BinaryKind::kDiv}) {
-    const auto step = with_scalar(rw, value, kind);
-    if (!step) continue;
+  if (const auto step = with_scalar(rw, value, BinaryKind::kAdd)) {
     auto sum = match_square_sum(rw, step->value, depth + 1);
-    if (!sum) return std::nullopt;
-    const double factor = kind == BinaryKind::kDiv ? 1 / step->scalar : step->scalar;
-    if (kind == BinaryKind::kAdd) {
-      sum->offset += step->scalar;
-    } else {
-      sum->slope *= factor;
-      sum->offset *= factor;
-    }
+    if (sum) sum->offset += step->scalar;
     return sum;
   }
-  return std::nullopt;
+  const auto factor = scalar_factor(rw, value);
+  auto sum = factor ? match_square_sum(rw, factor->value, depth + 1) : std::nullopt;
+  if (!sum) return std::nullopt;
+  sum->slope *= factor->scalar;
+  sum->offset *= factor->scalar;
+  return sum;
 }
 
 /// Returns 1 if `factor` differs from 1 only by the rounding of f32, otherwise `factor`.
@@ -107,15 +103,10 @@ std::optional<Root> match_root(const Rewriter& rw, ValueId value, int depth = 0)
   if (const auto power = with_scalar(rw, value, BinaryKind::kPow))
     return power->scalar == 0.5 ? as_root(rw, power->value) : std::nullopt;
   if (depth == kMaxScalarSteps) return std::nullopt;
-  for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
-    const auto step = with_scalar(rw, value, kind);
-    if (!step) continue;
-    auto root = match_root(rw, step->value, depth + 1);
-    if (!root) return std::nullopt;
-    root->gain *= kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
-    return root;
-  }
-  return std::nullopt;
+  const auto factor = scalar_factor(rw, value);
+  auto root = factor ? match_root(rw, factor->value, depth + 1) : std::nullopt;
+  if (root) root->gain *= factor->scalar;
+  return root;
 }
 
 /// Matches any form of scalar / root. `gain` of the result includes the scalar: the quotient is
@@ -135,15 +126,10 @@ std::optional<Root> match_inverse_root(const Rewriter& rw, ValueId value, int de
     if (const auto scalar = scalar_constant(rw, quotient->left))
       return inverse(match_root(rw, quotient->right), *scalar);
   if (depth == kMaxScalarSteps) return std::nullopt;
-  for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
-    const auto step = with_scalar(rw, value, kind);
-    if (!step) continue;
-    auto root = match_inverse_root(rw, step->value, depth + 1);
-    if (!root) return std::nullopt;
-    root->gain *= kind == BinaryKind::kMul ? step->scalar : 1 / step->scalar;
-    return root;
-  }
-  return std::nullopt;
+  const auto factor = scalar_factor(rw, value);
+  auto root = factor ? match_inverse_root(rw, factor->value, depth + 1) : std::nullopt;
+  if (root) root->gain *= factor->scalar;
+  return root;
 }
 
 /// Matches `value` with the x of `root`, or with a product of x and a constant row or scalar.
@@ -237,17 +223,11 @@ ValueId take_scalars(const Rewriter& rw, ValueId value, Normalized& norm) {
   for (int step = 0; step < kMaxScalarSteps && rw.use_count(value) == 1; ++step) {
     if (rw.users(value).empty()) break;
     const ValueId next = rw.node(rw.users(value)[0]).outputs[0];
-    for (const BinaryKind kind : {BinaryKind::kMul, BinaryKind::kDiv}) {
-      const auto scaled = with_scalar(rw, next, kind);
-      if (!scaled || scaled->value != value) continue;
-      const double gain =
-          norm.gain * (kind == BinaryKind::kMul ? scaled->scalar : 1 / scaled->scalar);
-      if (!std::isfinite(static_cast<float>(gain))) return value;
-      norm.gain = gain;
-      value = next;
-      break;
-    }
-    if (value != next) break;
+    const auto factor = scalar_factor(rw, next);
+    const double gain = factor ? norm.gain * factor->scalar : 0;
+    if (!factor || factor->value != value || !std::isfinite(static_cast<float>(gain))) break;
+    norm.gain = gain;
+    value = next;
   }
   norm.gain = nearly_one(norm.gain);
   return value;

@@ -250,13 +250,6 @@ std::optional<LatentMatch> match_latent(const Rewriter& rw, NodeIndex i) {
   return found;
 }
 
-ValueId slice_last(Rewriter& rw, ValueId value, std::int64_t begin, std::int64_t end,
-                   NodeIndex anchor) {
-  const auto axis = static_cast<std::int64_t>(rw.type(value).rank()) - 1;
-  const auto number = [&](std::int64_t n) { return emit_integers(rw, {n}, anchor); };
-  return rw.emit(ir::Slice{}, {value, number(begin), number(end), number(axis)}, anchor);
-}
-
 ValueId concat_last(Rewriter& rw, std::vector<ValueId> values, NodeIndex anchor) {
   if (values.size() == 1) return values[0];
   const auto axis = static_cast<std::int64_t>(rw.type(values[0]).rank()) - 1;
@@ -321,13 +314,10 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
                                                  match.values.matrix_rows(h, match.value_rows));
                        }),
                        at, name(match.values) + " (values)");
-  ValueId y = rw.emit(ir::ExpertLinear{.experts = op.heads},
-                      {slice_last(rw, by_head, 0, match.rank, at), value_matrix}, at);
-  if (match.value_rows < head_dim) {
-    const ValueId pads = emit_integers(rw, {0, 0, 0, 0, 0, 0, 0, head_dim - match.value_rows}, at);
-    y = rw.emit(ir::Pad{}, {y, pads}, at);
-  }
-  const ValueId result = emit_reshape(rw, y, rw.type(node.outputs[0]).dims, at);
+  const ValueId y = rw.emit(ir::ExpertLinear{.experts = op.heads},
+                            {slice_last(rw, by_head, 0, match.rank, at), value_matrix}, at);
+  const ValueId padded = pad_last(rw, y, head_dim, at);
+  const ValueId result = emit_reshape(rw, padded, rw.type(node.outputs[0]).dims, at);
   LLMC_CHECK(result.exists());
   rw.replace(node.outputs[0], result);
   rw.replace(node.outputs[1], outputs[1]);

@@ -69,6 +69,14 @@ std::optional<Scaled> with_scalar(const Rewriter& rw, ValueId value, BinaryKind 
   return std::nullopt;
 }
 
+std::optional<Scaled> scalar_factor(const Rewriter& rw, ValueId value) {
+  if (auto factor = with_scalar(rw, value, BinaryKind::kMul)) return factor;
+  auto divisor = with_scalar(rw, value, BinaryKind::kDiv);
+  if (!divisor || divisor->scalar == 0) return std::nullopt;
+  divisor->scalar = 1 / divisor->scalar;
+  return divisor;
+}
+
 ValueId strip_views(const Rewriter& rw, ValueId value) {
   while (const ir::Node* node = rw.producer(value)) {
     const auto* cast = std::get_if<ir::Cast>(&node->op);
@@ -84,6 +92,11 @@ ValueId strip_views(const Rewriter& rw, ValueId value) {
 std::optional<std::int64_t> last_dim(const Rewriter& rw, ValueId value) {
   const auto& dims = rw.type(value).dims;
   return dims.empty() ? std::nullopt : dims.back().constant();
+}
+
+std::vector<ir::Dim> without_ones(std::vector<ir::Dim> dims) {
+  std::erase(dims, ir::Dim(1));
+  return dims;
 }
 
 ValueId input_named(const ir::Graph& graph, std::string_view name) {
@@ -190,6 +203,21 @@ ValueId emit_reshape(Rewriter& rw, ValueId value, const std::vector<ir::Dim>& di
 ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor) {
   const auto count = static_cast<std::int64_t>(values.size());
   return rw.emit_constant(ir::make_i64({count}, std::move(values)), anchor);
+}
+
+ValueId slice_last(Rewriter& rw, ValueId value, std::int64_t begin, std::int64_t end,
+                   NodeIndex anchor) {
+  const auto axis = static_cast<std::int64_t>(rw.type(value).rank()) - 1;
+  const auto number = [&](std::int64_t n) { return emit_integers(rw, {n}, anchor); };
+  return rw.emit(ir::Slice{}, {value, number(begin), number(end), number(axis)}, anchor);
+}
+
+ValueId pad_last(Rewriter& rw, ValueId value, std::int64_t width, NodeIndex anchor) {
+  const std::int64_t own = *last_dim(rw, value);
+  if (own == width) return value;
+  std::vector<std::int64_t> pads(2 * rw.type(value).rank(), 0);
+  pads.back() = width - own;
+  return rw.emit(ir::Pad{}, {value, emit_integers(rw, std::move(pads), anchor)}, anchor);
 }
 
 }  // namespace llmc::passes

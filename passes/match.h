@@ -44,6 +44,9 @@ struct Scaled {
 /// For kAdd and kMul, the constant may be either operand, otherwise it must be the right one. The
 /// operand must have the type of `value`.
 std::optional<Scaled> with_scalar(const Rewriter& rw, ir::ValueId value, ir::BinaryKind kind);
+/// Matches x * number, or x / number for a number other than 0. Scaled::scalar is the factor: the
+/// number, or its reciprocal.
+std::optional<Scaled> scalar_factor(const Rewriter& rw, ir::ValueId value);
 
 /// Follows Reshape, Squeeze, Unsqueeze, Identity and Cast to the same type backwards. Returns the
 /// earliest value, whose elements in row-major order are those of `value`.
@@ -51,6 +54,8 @@ ir::ValueId strip_views(const Rewriter& rw, ir::ValueId value);
 
 /// Returns the last dim of the value; nullopt if it is symbolic or the rank is 0.
 std::optional<std::int64_t> last_dim(const Rewriter& rw, ir::ValueId value);
+/// Returns the dims other than 1.
+std::vector<ir::Dim> without_ones(std::vector<ir::Dim> dims);
 /// Returns whether the value is an f32 tensor of at least `rank` dims.
 bool is_f32(const Rewriter& rw, ir::ValueId value, std::size_t rank = 0);
 /// Return whether the last axis of a tensor of rank `rank` is the only axis in `axes`, or is
@@ -90,5 +95,11 @@ ir::ValueId emit_reshape(Rewriter& rw, ir::ValueId value, const std::vector<ir::
                          NodeIndex anchor);
 /// Emits an i64[n] constant.
 ir::ValueId emit_integers(Rewriter& rw, std::vector<std::int64_t> values, NodeIndex anchor);
+/// Emits the elements begin <= e < end along the last axis.
+ir::ValueId slice_last(Rewriter& rw, ir::ValueId value, std::int64_t begin, std::int64_t end,
+                       NodeIndex anchor);
+/// Emits `value` padded with zeros to `width` elements along the last axis; returns `value` if it
+/// has this width, which must be a number.
+ir::ValueId pad_last(Rewriter& rw, ir::ValueId value, std::int64_t width, NodeIndex anchor);
 
 }  // namespace llmc::passes

@@ -10,12 +10,6 @@ using Kind = RopeFactor::Kind;
 using ir::Dim;
 using ir::ValueId;
 
-/// Returns the number of dims other than 1.
-std::size_t count_non_ones(const std::vector<Dim>& dims) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(dims, [](const Dim& d) { return d.constant() != 1; }));
-}
-
 /// Returns, for each column c of a table [rows, n], the first of the columns c - n/2, c - 1 (for
 /// odd c) and c that has the same elements, because exporters repeat halves or pairs.
 std::vector<std::int64_t> canonical_columns(const ir::Constant& table) {
@@ -69,7 +63,7 @@ ir::ConstantPtr stored_table(const Rewriter& rw, ValueId value) {
       continue;
     }
     const ValueId above = strip_views(rw, value);
-    if (above == value || count_non_ones(rw.type(above).dims) != 2) return nullptr;
+    if (above == value || without_ones(rw.type(above).dims).size() != 2) return nullptr;
     value = above;
   }
   return nullptr;
@@ -142,7 +136,7 @@ const RopeFactors* RopeFactorAnalysis::positions(ValueId value) {
 /// computed.
 std::optional<RopeFactors> RopeFactorAnalysis::one_position(ValueId value) {
   const std::vector<Dim>& dims = rw_.type(value).dims;
-  if (rw_.type(value).element != ir::ElementType::kI64 || count_non_ones(dims) > 1)
+  if (rw_.type(value).element != ir::ElementType::kI64 || without_ones(dims).size() > 1)
     return std::nullopt;
   RopeFactors result{
       std::vector<std::int64_t>(dims.size(), 1), std::nullopt, {position_factor(value, 0)}};
