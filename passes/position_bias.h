@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <span>
 
 #include "compiler/reference/tensor.h"
 #include "passes/index_analysis.h"

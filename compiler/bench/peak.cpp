@@ -1,7 +1,6 @@
 #include "compiler/bench/peak.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "compiler/bench/parallel_timer.h"
 #include "compiler/plan/weight_formats.h"

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "compiler/ir/graph.h"

@@ -1,7 +1,6 @@
 #include "compiler/calibrate/stream.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 
 #include "compiler/calibrate/matrix_products.h"

@@ -1,7 +1,6 @@
 #include "compiler/driver/bundle_files.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
-
 #include "compiler/driver/archive.h"
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/chat_files.h"

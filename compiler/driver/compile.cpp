@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
-#include <algorithm>
 #include <deque>
 
 #include "compiler/driver/bundle_files.h"

@@ -1,7 +1,6 @@
 #include "compiler/emit/wrap.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 #include <vector>
 

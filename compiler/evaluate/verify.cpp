@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 
 #include "compiler/driver/bundle_files.h"

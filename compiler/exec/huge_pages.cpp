@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include "runtime/hosted/available_memory.h"
 #include "runtime/hosted/huge_pages.h"

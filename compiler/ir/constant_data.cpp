@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <type_traits>
 
 #include "compiler/support/check.h"
 #include "compiler/support/half.h"

@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "compiler/ir/infer_rules.h"
 #include "compiler/ir/shape_rules.h"

@@ -1,7 +1,6 @@
 #include "compiler/ir/shape_value.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "compiler/ir/index_map.h"
 #include "compiler/ir/op_info.h"

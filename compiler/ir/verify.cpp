@@ -1,6 +1,5 @@
 #include "compiler/ir/verify.h"
 
-#include <set>
 #include <unordered_set>
 
 #include "compiler/ir/infer.h"

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "compiler/plan/parts.h"
 #include "compiler/plan/plan.h"

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "compiler/ir/op_info.h"
 #include "compiler/plan/lower.h"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "compiler/support/checked_math.h"
 #include "llmc/sizes.h"

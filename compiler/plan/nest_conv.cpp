@@ -1,4 +1,3 @@
-#include <algorithm>
 
 #include "compiler/plan/nest_lower.h"
 #include "compiler/support/checked_math.h"

@@ -1,7 +1,6 @@
 #include "compiler/quant/feedback.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>

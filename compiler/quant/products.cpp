@@ -1,8 +1,6 @@
 #include "compiler/quant/products.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>

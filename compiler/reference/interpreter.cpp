@@ -1,6 +1,5 @@
 #include "compiler/reference/interpreter.h"
 
-#include <optional>
 #include <utility>
 
 #include "compiler/ir/op_info.h"

@@ -1,6 +1,5 @@
 #include "compiler/reference/tensor.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "compiler/ir/constant_data.h"
