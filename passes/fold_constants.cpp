@@ -35,14 +35,11 @@ bool fold_shape_value(Rewriter& rw, NodeIndex i) {
   const ir::TensorType& type = rw.type(node.outputs[0]);
   const std::vector<Dim>* known = rw.shape_values().find(node.outputs[0]);
   if (!known || type.rank() > 1) return false;
-  std::vector<std::int64_t> values;
-  for (const Dim& d : *known) {
-    if (!d.constant()) return false;
-    values.push_back(*d.constant());
-  }
+  const auto values = ir::as_numbers(*known);
+  if (!values) return false;
   std::vector<std::int64_t> dims;
-  if (type.rank() == 1) dims.push_back(static_cast<std::int64_t>(values.size()));
-  const ir::ConstantPtr data = integers_as(type.element, dims, values);
+  if (type.rank() == 1) dims.push_back(static_cast<std::int64_t>(values->size()));
+  const ir::ConstantPtr data = integers_as(type.element, dims, *values);
   if (!data) return false;
   rw.replace(node.outputs[0], rw.emit_constant(data, i));
   return true;

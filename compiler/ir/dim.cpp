@@ -227,6 +227,15 @@ std::optional<DimQuotient> quotient_of(std::string_view symbol) {
   return DimQuotient{*numerator, *divisor->constant()};
 }
 
+std::optional<std::vector<std::int64_t>> as_numbers(const std::vector<Dim>& dims) {
+  std::vector<std::int64_t> numbers;
+  for (const Dim& dim : dims) {
+    if (!dim.is_constant()) return std::nullopt;
+    numbers.push_back(dim.constant_part());
+  }
+  return numbers;
+}
+
 std::optional<Dim> parse_dim(std::string_view text) {
   if (text.size() > kMaxDimTextBytes) return std::nullopt;
   return DimParser(text).parse();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace llmc::ir {
 
@@ -70,6 +71,9 @@ struct DimQuotient {
 };
 /// Returns the meaning of a symbol that div_floor created; nullopt for other symbols.
 std::optional<DimQuotient> quotient_of(std::string_view symbol);
+
+/// Returns the dims as numbers; nullopt if one is symbolic.
+std::optional<std::vector<std::int64_t>> as_numbers(const std::vector<Dim>& dims);
 
 /// Parses the form of Dim::to_string(); nullopt if the text is malformed or longer than 4096 bytes,
 /// or if a coefficient overflows.

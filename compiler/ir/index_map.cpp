@@ -44,16 +44,6 @@ std::optional<Dim> from_front(const Dim& index, const Dim& size) {
   return result && is_non_negative(*result) ? result : std::nullopt;
 }
 
-/// Returns all elements as numbers; nullopt if one is symbolic.
-std::optional<std::vector<std::int64_t>> as_numbers(const std::vector<Dim>& dims) {
-  std::vector<std::int64_t> out;
-  for (const Dim& dim : dims) {
-    if (!dim.is_constant()) return std::nullopt;
-    out.push_back(*dim.constant());
-  }
-  return out;
-}
-
 /// Index maps of output `slot` of one node, by operator.
 class MapRules {
  public:

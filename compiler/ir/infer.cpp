@@ -32,14 +32,8 @@ bool FreshSymbols::made(const Dim& dim) const {
 // ---- Context ------------------------------------------------------------------------------------
 
 std::optional<std::vector<std::int64_t>> InferContext::numbers(std::size_t i) const {
-  const auto* dims = values(i);
-  if (!dims) return std::nullopt;
-  std::vector<std::int64_t> out;
-  for (const Dim& dim : *dims) {
-    if (!dim.is_constant()) return std::nullopt;
-    out.push_back(*dim.constant());
-  }
-  return out;
+  const auto* known = values(i);
+  return known ? as_numbers(*known) : std::nullopt;
 }
 
 Diagnostic InferContext::error(std::string message, std::string hint) const {

@@ -6,11 +6,6 @@
 namespace llmc::ir {
 namespace {
 
-/// Converts a number to a dim.
-Dim dim(std::int64_t n) {
-  return Dim(n);
-}
-
 /// Checks that an operand (weight, bias) is a float vector of `width` elements.
 Status want_vector(const InferContext& c, std::size_t operand, const Dim& width,
                    const std::string& what) {
@@ -83,7 +78,7 @@ Status want_rotation(const InferContext& c, const Rope& rope, std::int64_t head_
   LLMC_RETURN_IF_ERROR(c.want_float(frequencies));
   LLMC_RETURN_IF_ERROR(c.want_rank(frequencies, rope.table ? 2 : 1));
   return c.want_equal(c.type(frequencies).dims.back(),
-                      dim(rope.table ? rope.rotary_dim : rope.rotary_dim / 2),
+                      Dim(rope.table ? rope.rotary_dim : rope.rotary_dim / 2),
                       rope.table ? "width of the rotation table" : "number of frequencies");
 }
 
@@ -158,15 +153,15 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
     LLMC_RETURN_IF_ERROR(c.want_equal(dims[0], Dim(1), who + "batch"));
     LLMC_RETURN_IF_ERROR(c.want_equal(dims[1], c.type(0).dims[1], who + "tokens"));
     LLMC_RETURN_IF_ERROR(
-        c.want_equal(dims[2], dim(i == 0 ? op.heads : op.kv_heads), who + "heads"));
-    LLMC_RETURN_IF_ERROR(c.want_equal(dims[3], dim(op.head_dim), who + "head dim"));
+        c.want_equal(dims[2], Dim(i == 0 ? op.heads : op.kv_heads), who + "heads"));
+    LLMC_RETURN_IF_ERROR(c.want_equal(dims[3], Dim(op.head_dim), who + "head dim"));
   }
   if (c.has(4)) {
     LLMC_RETURN_IF_ERROR(c.want_float(4));
     LLMC_RETURN_IF_ERROR(c.want_rank(4, 2));
-    LLMC_RETURN_IF_ERROR(c.want_equal(c.type(4).dims[0], dim(op.heads), "rows of the bias"));
+    LLMC_RETURN_IF_ERROR(c.want_equal(c.type(4).dims[0], Dim(op.heads), "rows of the bias"));
   }
-  if (c.has(5)) LLMC_RETURN_IF_ERROR(want_vector(c, 5, dim(op.heads), "sinks"));
+  if (c.has(5)) LLMC_RETURN_IF_ERROR(want_vector(c, 5, Dim(op.heads), "sinks"));
   LLMC_RETURN_IF_ERROR(c.want_rank(3, 5));
   TensorType present = c.type(3);
   const bool sequence_first = op.cache_layout == CacheLayout::kSequenceFirst;
@@ -174,12 +169,12 @@ Result<Types> infer_op(const InferContext& c, const Attention& op) {
   LLMC_RETURN_IF_ERROR(c.want_equal(present.dims[0], Dim(2), "keys and values of the cache"));
   LLMC_RETURN_IF_ERROR(c.want_equal(present.dims[1], Dim(1), "batch of the cache"));
   LLMC_RETURN_IF_ERROR(
-      c.want_equal(present.dims[sequence_first ? 3 : 2], dim(op.kv_heads), "heads of the cache"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(present.dims[4], dim(op.head_dim), "head dim of the cache"));
+      c.want_equal(present.dims[sequence_first ? 3 : 2], Dim(op.kv_heads), "heads of the cache"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(present.dims[4], Dim(op.head_dim), "head dim of the cache"));
   const Dim& tokens = c.type(0).dims[1];
   const auto total = add(present.dims[sequence], tokens);
   present.dims[sequence] = total ? *total : c.fresh();
-  return Types{{c.type(0).element, {Dim(1), tokens, dim(op.heads * op.head_dim)}},
+  return Types{{c.type(0).element, {Dim(1), tokens, Dim(op.heads * op.head_dim)}},
                std::move(present)};
 }
 
@@ -192,12 +187,12 @@ Result<Types> infer_op(const InferContext& c, const CrossAttention& op) {
   }
   const auto &q = c.type(0).dims, &source = c.type(1).dims;
   LLMC_RETURN_IF_ERROR(c.want_equal(q[0], Dim(1), "batch"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(q[2], dim(op.heads), "heads"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(q[3], dim(op.head_dim), "head dim"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(q[2], Dim(op.heads), "heads"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(q[3], Dim(op.head_dim), "head dim"));
   LLMC_RETURN_IF_ERROR(c.want_equal(source[0], Dim(2), "keys and values of the source"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(source[1], dim(op.kv_heads), "heads of the source"));
-  LLMC_RETURN_IF_ERROR(c.want_equal(source[3], dim(op.head_dim), "head dim of the source"));
-  return Types{{c.type(0).element, {Dim(1), q[1], dim(op.heads * op.head_dim)}}};
+  LLMC_RETURN_IF_ERROR(c.want_equal(source[1], Dim(op.kv_heads), "heads of the source"));
+  LLMC_RETURN_IF_ERROR(c.want_equal(source[3], Dim(op.head_dim), "head dim of the source"));
+  return Types{{c.type(0).element, {Dim(1), q[1], Dim(op.heads * op.head_dim)}}};
 }
 
 Result<Types> infer_op(const InferContext& c, const ScaledAttention& op) {
@@ -284,7 +279,7 @@ Result<Types> infer_op(const InferContext& c, const ExpertLinear& op) {
   LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), weight[1], "columns of the weight"));
   out.dims.pop_back();
   if (!c.has(2))
-    LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), dim(op.experts), "experts without ids"));
+    LLMC_RETURN_IF_ERROR(c.want_equal(out.dims.back(), Dim(op.experts), "experts without ids"));
   if (c.has(2) && c.type(2).dims != out.dims)
     return c.error("ids " + to_string(c.type(2)) + " are not one for each row of " +
                    to_string(c.type(0)));
@@ -301,7 +296,7 @@ Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
   LLMC_RETURN_IF_ERROR(want_source(c, op.norm_epsilon, op.norm_kind, 3, 6));
   LLMC_RETURN_IF_ERROR(c.want_float(1));
   LLMC_RETURN_IF_ERROR(c.want_rank(1, 2));
-  const Dim rows = dim((op.heads + 2 * op.kv_heads) * op.head_dim);
+  const Dim rows = Dim((op.heads + 2 * op.kv_heads) * op.head_dim);
   LLMC_RETURN_IF_ERROR(c.want_equal(c.type(1).dims[0], rows, "rows of the weight"));
   LLMC_RETURN_IF_ERROR(
       c.want_equal(c.type(0).dims.back(), c.type(1).dims[1], "columns of the weight"));
@@ -314,11 +309,11 @@ Result<Types> infer_op(const InferContext& c, const QkvProjection& op) {
     return c.error("qk_norm_epsilon and the weights of both head norms must occur together");
   if (op.qk_norm_epsilon) {
     LLMC_RETURN_IF_ERROR(want_epsilon(c, *op.qk_norm_epsilon));
-    LLMC_RETURN_IF_ERROR(want_vector(c, 7, dim(op.head_dim), "query norm's weight"));
-    LLMC_RETURN_IF_ERROR(want_vector(c, 8, dim(op.head_dim), "key norm's weight"));
+    LLMC_RETURN_IF_ERROR(want_vector(c, 7, Dim(op.head_dim), "query norm's weight"));
+    LLMC_RETURN_IF_ERROR(want_vector(c, 8, Dim(op.head_dim), "key norm's weight"));
   }
   const auto part = [&](std::int64_t heads) {
-    return TensorType{ElementType::kF32, {Dim(1), tokens, dim(heads), dim(op.head_dim)}};
+    return TensorType{ElementType::kF32, {Dim(1), tokens, Dim(heads), Dim(op.head_dim)}};
   };
   return Types{part(op.heads), part(op.kv_heads), part(op.kv_heads)};
 }

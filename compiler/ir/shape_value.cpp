@@ -145,7 +145,8 @@ class Recorder {
   template <class T>
   std::optional<Elements> operator()(const T&) const {
     const auto count = output_size();
-    const auto dims = count ? as_sizes(graph_.value(node_.outputs[slot_]).type) : std::nullopt;
+    const auto dims =
+        count ? as_numbers(graph_.value(node_.outputs[slot_]).type.dims) : std::nullopt;
     if (!dims) return std::nullopt;
     IndexOperands read;
     read.elements = [this](ValueId value) {
@@ -155,7 +156,7 @@ class Recorder {
     const auto maps = index_maps(graph_, node_, slot_, read);
     std::vector<std::vector<std::int64_t>> operand_dims;
     for (const IndexMap& map : maps) {
-      auto sizes = as_sizes(input_type(map.operand));
+      auto sizes = as_numbers(input_type(map.operand).dims);
       if (!sizes || !input(map.operand)) return std::nullopt;
       operand_dims.push_back(std::move(*sizes));
     }
@@ -178,21 +179,7 @@ class Recorder {
   /// Returns the elements of an operand if all are numbers, otherwise nullopt.
   std::optional<std::vector<std::int64_t>> numbers(std::size_t i) const {
     const auto* x = input(i);
-    if (!x) return std::nullopt;
-    std::vector<std::int64_t> out;
-    for (const Dim& dim : *x) {
-      if (!dim.is_constant()) return std::nullopt;
-      out.push_back(*dim.constant());
-    }
-    return out;
-  }
-  static std::optional<std::vector<std::int64_t>> as_sizes(const TensorType& type) {
-    std::vector<std::int64_t> sizes;
-    for (const Dim& dim : type.dims) {
-      if (!dim.is_constant()) return std::nullopt;
-      sizes.push_back(*dim.constant());
-    }
-    return sizes;
+    return x ? as_numbers(*x) : std::nullopt;
   }
   /// Returns the number of elements of the result; nullopt if it is symbolic or exceeds
   /// kMaxElements.

@@ -76,12 +76,8 @@ std::string to_string(const TensorType& type) {
 }
 
 std::optional<std::int64_t> element_count(const TensorType& type) {
-  std::vector<std::int64_t> dims;
-  for (const Dim& dim : type.dims) {
-    if (!dim.is_constant()) return std::nullopt;
-    dims.push_back(*dim.constant());
-  }
-  return checked_product(dims);
+  const auto dims = as_numbers(type.dims);
+  return dims ? checked_product(*dims) : std::nullopt;
 }
 
 }  // namespace llmc::ir
