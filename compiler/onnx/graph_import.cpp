@@ -91,12 +91,12 @@ class Importer {
     LLMC_CHECK(rule != nullptr);
     NodeContext context(builder_, files_, file_, node, opset, scope_);
     const auto count = context.input_count();
-    if (count < rule->min_inputs || count > rule->max_inputs)
-      context.bad("has " + std::to_string(count) + " operands, not " +
-                  std::to_string(rule->min_inputs) +
-                  (rule->max_inputs == rule->min_inputs ? ""
-                   : rule->max_inputs == kAnyCount      ? " or more"
-                                                   : " to " + std::to_string(rule->max_inputs)));
+    const auto& [min, max] = rule->operands;
+    if (count < min || count > max)
+      context.bad("has " + std::to_string(count) + " operands, not " + std::to_string(min) +
+                  (max == min         ? ""
+                   : max == kAnyCount ? " or more"
+                                      : " to " + std::to_string(max)));
     else
       rule->convert(context);
     context.refuse_unread();

@@ -96,11 +96,12 @@ const OperatorRule* find_rule(std::string_view domain, std::string_view name, st
   const auto [begin, end] = all_rules().equal_range({plain_domain(domain), name});
   for (auto it = begin; it != end; ++it) {
     const OperatorRule& rule = it->second;
-    if (opset >= rule.since && opset <= rule.until) return &rule;
+    const auto& [since, until] = rule.versions;
+    if (opset >= since && opset <= until) return &rule;
     if (!versions) continue;
     if (!versions->empty()) *versions += ", ";
-    *versions += std::to_string(rule.since);
-    *versions += rule.until == kAnyLater ? " and later" : " to " + std::to_string(rule.until);
+    *versions += std::to_string(since);
+    *versions += until == kAnyLater ? " and later" : " to " + std::to_string(until);
   }
   return nullptr;
 }

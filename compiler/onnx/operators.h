@@ -2,9 +2,9 @@
 
 #include <climits>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compiler/onnx/node_context.h"
@@ -22,18 +22,47 @@ inline constexpr std::string_view kContribDomain = "com.microsoft";
 inline constexpr std::int64_t kAnyLater = INT64_MAX;
 inline constexpr std::size_t kAnyCount = SIZE_MAX;
 
+using Converter = void (*)(NodeContext&);
+
+/// The operator-set versions of a rule, inclusive.
+struct Versions {
+  std::int64_t since, until;
+  constexpr Versions(std::int64_t first, std::int64_t last = kAnyLater)
+      : since(first), until(last) {}
+};
+
+/// The number of operands of an operator: exactly `count`, or `min` to `max`.
+struct OperandCount {
+  std::size_t min, max;
+  constexpr OperandCount(std::size_t count) : OperandCount(count, count) {}
+  constexpr OperandCount(std::size_t min_count, std::size_t max_count)
+      : min(min_count), max(max_count) {}
+};
+
 /// The conversion of one ONNX operator for a range of operator-set versions. To support an
 /// operator, write its converter in the file of its family and add a row to that family's table.
 struct OperatorRule {
   std::string_view domain;  // "" is ai.onnx
   std::string_view name;
-  std::int64_t since = 1, until = kAnyLater;  // operator-set versions, inclusive
-  std::size_t min_inputs = 1, max_inputs = 1;
+  Versions versions;
+  OperandCount operands;
+  Converter convert;
   /// Every attribute of the operator in these versions. Import fails for a node with another
   /// attribute, or with one that the converter did not read (NodeContext::refuse_unread).
   std::vector<std::string_view> attributes;
-  void (*convert)(NodeContext&) = nullptr;
 };
+
+/// Returns a rule of ONNX's own domain.
+inline OperatorRule onnx_rule(std::string_view name, Versions versions, OperandCount operands,
+                              Converter convert, std::vector<std::string_view> attributes = {}) {
+  return {"", name, versions, operands, convert, std::move(attributes)};
+}
+
+/// Returns a rule of onnxruntime's domain, which has one version.
+inline OperatorRule contrib_rule(std::string_view name, OperandCount operands, Converter convert,
+                                 std::vector<std::string_view> attributes = {}) {
+  return {kContribDomain, name, 1, operands, convert, std::move(attributes)};
+}
 
 // One table for each family, in the file ops_FAMILY.cpp.
 std::vector<OperatorRule> movement_rules();

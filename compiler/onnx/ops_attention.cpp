@@ -210,23 +210,11 @@ void convert_rotary_embedding(NodeContext& n) {
 
 std::vector<OperatorRule> attention_rules() {
   return {
-      {"",
-       "Attention",
-       23,
-       kAnyLater,
-       3,
-       7,
-       {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale", "softcap",
-        "softmax_precision"},
-       convert_attention},
-      {"",
-       "RotaryEmbedding",
-       23,
-       kAnyLater,
-       3,
-       4,
-       {"interleaved", "num_heads", "rotary_embedding_dim"},
-       convert_rotary_embedding},
+      onnx_rule("Attention", 23, {3, 7}, convert_attention,
+                {"is_causal", "kv_num_heads", "q_num_heads", "qk_matmul_output_mode", "scale",
+                 "softcap", "softmax_precision"}),
+      onnx_rule("RotaryEmbedding", 23, {3, 4}, convert_rotary_embedding,
+                {"interleaved", "num_heads", "rotary_embedding_dim"}),
   };
 }
 

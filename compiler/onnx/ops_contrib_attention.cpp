@@ -262,32 +262,15 @@ void convert_multi_head_attention(NodeContext& n) {
 
 std::vector<OperatorRule> contrib_attention_rules() {
   return {
-      {kContribDomain,
-       "RotaryEmbedding",
-       1,
-       kAnyLater,
-       4,
-       4,
-       {"interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"},
-       convert_contrib_rotary_embedding},
-      {kContribDomain,
-       "GroupQueryAttention",
-       1,
-       kAnyLater,
-       7,
-       14,
-       {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary", "rotary_interleaved",
-        "local_window_size", "smooth_softmax", "qk_output", "k_quant_type", "v_quant_type",
-        "kv_cache_bit_width"},
-       convert_group_query_attention},
-      {kContribDomain,
-       "MultiHeadAttention",
-       1,
-       kAnyLater,
-       1,
-       10,
-       {"num_heads", "mask_filter_value", "scale", "unidirectional"},
-       convert_multi_head_attention},
+      contrib_rule(
+          "RotaryEmbedding", 4, convert_contrib_rotary_embedding,
+          {"interleaved", "num_heads", "rotary_embedding_dim", "scale", "is_packed_batching"}),
+      contrib_rule("GroupQueryAttention", {7, 14}, convert_group_query_attention,
+                   {"num_heads", "kv_num_heads", "scale", "softcap", "do_rotary",
+                    "rotary_interleaved", "local_window_size", "smooth_softmax", "qk_output",
+                    "k_quant_type", "v_quant_type", "kv_cache_bit_width"}),
+      contrib_rule("MultiHeadAttention", {1, 10}, convert_multi_head_attention,
+                   {"num_heads", "mask_filter_value", "scale", "unidirectional"}),
   };
 }
 

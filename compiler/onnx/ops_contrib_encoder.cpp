@@ -202,12 +202,11 @@ std::vector<OperatorRule> contrib_encoder_rules() {
   const auto quantized = attention;
   attention.emplace_back("qkv_hidden_sizes");
   return {
-      {kContribDomain, "EmbedLayerNormalization", 1, kAnyLater, 7, 9, embedding,
-       convert_embed_layer_norm},
-      {kContribDomain, "QEmbedLayerNormalization", 1, kAnyLater, 13, 18, embedding,
-       convert_quantized_embed_layer_norm},
-      {kContribDomain, "Attention", 1, kAnyLater, 2, 7, attention, convert_projected_attention},
-      {kContribDomain, "QAttention", 1, kAnyLater, 5, 9, quantized, convert_quantized_attention},
+      contrib_rule("EmbedLayerNormalization", {7, 9}, convert_embed_layer_norm, embedding),
+      contrib_rule("QEmbedLayerNormalization", {13, 18}, convert_quantized_embed_layer_norm,
+                   embedding),
+      contrib_rule("Attention", {2, 7}, convert_projected_attention, attention),
+      contrib_rule("QAttention", {5, 9}, convert_quantized_attention, quantized),
   };
 }
 

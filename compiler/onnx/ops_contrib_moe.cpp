@@ -269,25 +269,14 @@ void convert_qmoe(NodeContext& n) {
 
 std::vector<OperatorRule> contrib_moe_rules() {
   return {
-      {kContribDomain,
-       "MoE",
-       1,
-       kAnyLater,
-       5,
-       8,
-       {"activation_alpha", "activation_beta", "activation_type", "k", "normalize_routing_weights",
-        "swiglu_fusion", "swiglu_limit", "use_sparse_mixer"},
-       convert_moe},
-      {kContribDomain,
-       "QMoE",
-       1,
-       kAnyLater,
-       7,
-       14,
-       {"activation_alpha", "activation_beta", "activation_type", "block_size",
-        "expert_weight_bits", "k", "normalize_routing_weights", "swiglu_fusion", "swiglu_limit",
-        "use_sparse_mixer"},
-       convert_qmoe},
+      contrib_rule(
+          "MoE", {5, 8}, convert_moe,
+          {"activation_alpha", "activation_beta", "activation_type", "k",
+           "normalize_routing_weights", "swiglu_fusion", "swiglu_limit", "use_sparse_mixer"}),
+      contrib_rule("QMoE", {7, 14}, convert_qmoe,
+                   {"activation_alpha", "activation_beta", "activation_type", "block_size",
+                    "expert_weight_bits", "k", "normalize_routing_weights", "swiglu_fusion",
+                    "swiglu_limit", "use_sparse_mixer"}),
   };
 }
 

@@ -192,9 +192,9 @@ std::vector<OperatorRule> conv_rules() {
   std::vector<std::string_view> fused = windows;
   fused.insert(fused.end(), {"activation", "activation_params"});
   return {
-      {"", "Conv", 1, kAnyLater, 2, 3, windows, convert_conv},
-      {"", "ConvInteger", 10, kAnyLater, 2, 4, windows, convert_conv_integer},
-      {kContribDomain, "FusedConv", 1, kAnyLater, 2, 4, fused, convert_fused_conv},
+      onnx_rule("Conv", 1, {2, 3}, convert_conv, windows),
+      onnx_rule("ConvInteger", 10, {2, 4}, convert_conv_integer, windows),
+      contrib_rule("FusedConv", {2, 4}, convert_fused_conv, fused),
   };
 }
 

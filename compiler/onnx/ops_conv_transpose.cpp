@@ -115,15 +115,9 @@ void convert_conv_transpose(NodeContext& n) {
 
 std::vector<OperatorRule> conv_transpose_rules() {
   return {
-      {"",
-       "ConvTranspose",
-       1,
-       kAnyLater,
-       2,
-       3,
-       {"auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape", "pads",
-        "strides"},
-       convert_conv_transpose},
+      onnx_rule("ConvTranspose", 1, {2, 3}, convert_conv_transpose,
+                {"auto_pad", "dilations", "group", "kernel_shape", "output_padding", "output_shape",
+                 "pads", "strides"}),
   };
 }
 

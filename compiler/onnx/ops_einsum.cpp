@@ -232,7 +232,7 @@ void convert_einsum(NodeContext& n) {
 }  // namespace
 
 std::vector<OperatorRule> einsum_rules() {
-  return {{"", "Einsum", 12, kAnyLater, 1, kAnyCount, {"equation"}, convert_einsum}};
+  return {onnx_rule("Einsum", 12, {1, kAnyCount}, convert_einsum, {"equation"})};
 }
 
 }  // namespace llmc::importer

@@ -145,16 +145,8 @@ void convert_where(NodeContext& n) {
   n.emit(ir::Where{}, {n.in(0), n.in(1), n.in(2)});
 }
 
-OperatorRule one(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
-  return {"", name, since, kAnyLater, 1, 1, {}, convert};
-}
-
-OperatorRule two(std::string_view name, std::int64_t since, void (*convert)(NodeContext&)) {
-  return {"", name, since, kAnyLater, 2, 2, {}, convert};
-}
-
-OperatorRule before_7(std::string_view name, void (*convert)(NodeContext&)) {
-  return {"", name, 1, 6, 2, 2, {"axis", "broadcast"}, convert};
+OperatorRule before_7(std::string_view name, Converter convert) {
+  return onnx_rule(name, {1, 6}, 2, convert, {"axis", "broadcast"});
 }
 
 }  // namespace
@@ -162,56 +154,56 @@ OperatorRule before_7(std::string_view name, void (*convert)(NodeContext&)) {
 // Version 7 introduced numpy's broadcasting for binary operators.
 std::vector<OperatorRule> elementwise_rules() {
   return {
-      one("Abs", 1, convert_unary<UnaryKind::kAbs>),
-      one("Ceil", 1, convert_unary<UnaryKind::kCeil>),
-      one("Cos", 7, convert_unary<UnaryKind::kCos>),
-      one("Erf", 9, convert_unary<UnaryKind::kErf>),
-      one("Exp", 1, convert_unary<UnaryKind::kExp>),
-      one("Floor", 1, convert_unary<UnaryKind::kFloor>),
-      {"", "IsNaN", 9, kAnyLater, 1, 1, {}, convert_unary<UnaryKind::kIsNan>},
-      one("Log", 1, convert_unary<UnaryKind::kLog>),
-      one("Neg", 1, convert_unary<UnaryKind::kNeg>),
-      one("Not", 1, convert_unary<UnaryKind::kNot>),
-      one("Reciprocal", 1, convert_unary<UnaryKind::kReciprocal>),
-      one("Relu", 1, convert_unary<UnaryKind::kRelu>),
-      one("Round", 11, convert_unary<UnaryKind::kRound>),
-      one("Sigmoid", 1, convert_unary<UnaryKind::kSigmoid>),
-      one("Sign", 9, convert_unary<UnaryKind::kSign>),
-      one("Sin", 7, convert_unary<UnaryKind::kSin>),
-      one("Sqrt", 1, convert_unary<UnaryKind::kSqrt>),
-      one("Tanh", 1, convert_unary<UnaryKind::kTanh>),
-      two("Add", 7, convert_binary<BinaryKind::kAdd>),
+      onnx_rule("Abs", 1, 1, convert_unary<UnaryKind::kAbs>),
+      onnx_rule("Ceil", 1, 1, convert_unary<UnaryKind::kCeil>),
+      onnx_rule("Cos", 7, 1, convert_unary<UnaryKind::kCos>),
+      onnx_rule("Erf", 9, 1, convert_unary<UnaryKind::kErf>),
+      onnx_rule("Exp", 1, 1, convert_unary<UnaryKind::kExp>),
+      onnx_rule("Floor", 1, 1, convert_unary<UnaryKind::kFloor>),
+      onnx_rule("IsNaN", 9, 1, convert_unary<UnaryKind::kIsNan>),
+      onnx_rule("Log", 1, 1, convert_unary<UnaryKind::kLog>),
+      onnx_rule("Neg", 1, 1, convert_unary<UnaryKind::kNeg>),
+      onnx_rule("Not", 1, 1, convert_unary<UnaryKind::kNot>),
+      onnx_rule("Reciprocal", 1, 1, convert_unary<UnaryKind::kReciprocal>),
+      onnx_rule("Relu", 1, 1, convert_unary<UnaryKind::kRelu>),
+      onnx_rule("Round", 11, 1, convert_unary<UnaryKind::kRound>),
+      onnx_rule("Sigmoid", 1, 1, convert_unary<UnaryKind::kSigmoid>),
+      onnx_rule("Sign", 9, 1, convert_unary<UnaryKind::kSign>),
+      onnx_rule("Sin", 7, 1, convert_unary<UnaryKind::kSin>),
+      onnx_rule("Sqrt", 1, 1, convert_unary<UnaryKind::kSqrt>),
+      onnx_rule("Tanh", 1, 1, convert_unary<UnaryKind::kTanh>),
+      onnx_rule("Add", 7, 2, convert_binary<BinaryKind::kAdd>),
       before_7("Add", convert_old_binary<BinaryKind::kAdd>),
-      two("And", 7, convert_binary<BinaryKind::kAnd>),
+      onnx_rule("And", 7, 2, convert_binary<BinaryKind::kAnd>),
       before_7("And", convert_old_binary<BinaryKind::kAnd>),
-      two("Div", 7, convert_binary<BinaryKind::kDiv>),
+      onnx_rule("Div", 7, 2, convert_binary<BinaryKind::kDiv>),
       before_7("Div", convert_old_binary<BinaryKind::kDiv>),
-      two("Equal", 7, convert_binary<BinaryKind::kEqual>),
+      onnx_rule("Equal", 7, 2, convert_binary<BinaryKind::kEqual>),
       before_7("Equal", convert_old_binary<BinaryKind::kEqual>),
-      two("Greater", 7, convert_binary<BinaryKind::kGreater>),
+      onnx_rule("Greater", 7, 2, convert_binary<BinaryKind::kGreater>),
       before_7("Greater", convert_old_binary<BinaryKind::kGreater>),
-      two("GreaterOrEqual", 12, convert_binary<BinaryKind::kGreaterOrEqual>),
-      two("Less", 7, convert_binary<BinaryKind::kLess>),
+      onnx_rule("GreaterOrEqual", 12, 2, convert_binary<BinaryKind::kGreaterOrEqual>),
+      onnx_rule("Less", 7, 2, convert_binary<BinaryKind::kLess>),
       before_7("Less", convert_old_binary<BinaryKind::kLess>),
-      two("LessOrEqual", 12, convert_binary<BinaryKind::kLessOrEqual>),
-      two("Mul", 7, convert_binary<BinaryKind::kMul>),
+      onnx_rule("LessOrEqual", 12, 2, convert_binary<BinaryKind::kLessOrEqual>),
+      onnx_rule("Mul", 7, 2, convert_binary<BinaryKind::kMul>),
       before_7("Mul", convert_old_binary<BinaryKind::kMul>),
-      two("Or", 7, convert_binary<BinaryKind::kOr>),
+      onnx_rule("Or", 7, 2, convert_binary<BinaryKind::kOr>),
       before_7("Or", convert_old_binary<BinaryKind::kOr>),
-      two("Xor", 7, convert_binary<BinaryKind::kXor>),
+      onnx_rule("Xor", 7, 2, convert_binary<BinaryKind::kXor>),
       before_7("Xor", convert_old_binary<BinaryKind::kXor>),
-      two("Sub", 7, convert_binary<BinaryKind::kSub>),
+      onnx_rule("Sub", 7, 2, convert_binary<BinaryKind::kSub>),
       before_7("Sub", convert_old_binary<BinaryKind::kSub>),
-      two("Pow", 7, convert_pow),
+      onnx_rule("Pow", 7, 2, convert_pow),
       before_7("Pow", convert_old_binary<BinaryKind::kPow>),
-      {"", "Max", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMax>},
-      {"", "Min", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kMin>},
-      {"", "Sum", 1, kAnyLater, 1, kAnyCount, {}, convert_variadic<BinaryKind::kAdd>},
-      {"", "Clip", 1, kAnyLater, 1, 3, {"min", "max"}, convert_clip},
-      {"", "Mean", 1, kAnyLater, 1, kAnyCount, {}, convert_mean},
-      {"", "Mod", 10, kAnyLater, 2, 2, {"fmod"}, convert_mod},
-      {"", "IsInf", 10, kAnyLater, 1, 1, {"detect_negative", "detect_positive"}, convert_is_inf},
-      {"", "Where", 9, kAnyLater, 3, 3, {}, convert_where},
+      onnx_rule("Max", 1, {1, kAnyCount}, convert_variadic<BinaryKind::kMax>),
+      onnx_rule("Min", 1, {1, kAnyCount}, convert_variadic<BinaryKind::kMin>),
+      onnx_rule("Sum", 1, {1, kAnyCount}, convert_variadic<BinaryKind::kAdd>),
+      onnx_rule("Clip", 1, {1, 3}, convert_clip, {"min", "max"}),
+      onnx_rule("Mean", 1, {1, kAnyCount}, convert_mean),
+      onnx_rule("Mod", 10, 2, convert_mod, {"fmod"}),
+      onnx_rule("IsInf", 10, 1, convert_is_inf, {"detect_negative", "detect_positive"}),
+      onnx_rule("Where", 9, 3, convert_where),
   };
 }
 

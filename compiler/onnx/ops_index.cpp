@@ -228,19 +228,19 @@ std::vector<OperatorRule> index_rules() {
   const std::vector<std::string_view> arg{"axis", "keepdims", "select_last_index"};
   const std::vector<std::string_view> top_k{"axis", "k", "largest", "sorted"};
   return {
-      {"", "GatherElements", 11, kAnyLater, 2, 2, {"axis"}, convert_gather_elements},
-      {"", "GatherND", 11, kAnyLater, 2, 2, {"batch_dims"}, convert_gather_nd},
-      {"", "Scatter", 9, 10, 3, 3, {"axis"}, convert_scatter_elements},
-      {"", "ScatterElements", 11, kAnyLater, 3, 3, {"axis", "reduction"}, convert_scatter_elements},
-      {"", "ScatterND", 11, kAnyLater, 3, 3, {"reduction"}, convert_scatter_nd},
-      {"", "TensorScatter", 24, kAnyLater, 2, 3, {"axis", "mode"}, convert_tensor_scatter},
-      {"", "Pad", 1, kAnyLater, 1, 4, {"mode", "pads", "paddings", "value"}, convert_pad},
-      {"", "TopK", 1, kAnyLater, 1, 2, top_k, convert_top_k},
-      {"", "CumSum", 11, kAnyLater, 2, 2, {"exclusive", "reverse"}, convert_cum_sum},
-      {"", "ArgMax", 1, kAnyLater, 1, 1, arg, convert_arg<false>},
-      {"", "ArgMin", 1, kAnyLater, 1, 1, arg, convert_arg<true>},
-      {"", "NonZero", 9, kAnyLater, 1, 1, {}, convert_non_zero},
-      {"", "OneHot", 9, kAnyLater, 3, 3, {"axis"}, convert_one_hot},
+      onnx_rule("GatherElements", 11, 2, convert_gather_elements, {"axis"}),
+      onnx_rule("GatherND", 11, 2, convert_gather_nd, {"batch_dims"}),
+      onnx_rule("Scatter", {9, 10}, 3, convert_scatter_elements, {"axis"}),
+      onnx_rule("ScatterElements", 11, 3, convert_scatter_elements, {"axis", "reduction"}),
+      onnx_rule("ScatterND", 11, 3, convert_scatter_nd, {"reduction"}),
+      onnx_rule("TensorScatter", 24, {2, 3}, convert_tensor_scatter, {"axis", "mode"}),
+      onnx_rule("Pad", 1, {1, 4}, convert_pad, {"mode", "pads", "paddings", "value"}),
+      onnx_rule("TopK", 1, {1, 2}, convert_top_k, top_k),
+      onnx_rule("CumSum", 11, 2, convert_cum_sum, {"exclusive", "reverse"}),
+      onnx_rule("ArgMax", 1, 1, convert_arg<false>, arg),
+      onnx_rule("ArgMin", 1, 1, convert_arg<true>, arg),
+      onnx_rule("NonZero", 9, 1, convert_non_zero),
+      onnx_rule("OneHot", 9, 3, convert_one_hot, {"axis"}),
   };
 }
 

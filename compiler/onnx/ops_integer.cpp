@@ -69,9 +69,9 @@ std::vector<OperatorRule> integer_rules() {
   const std::vector<std::string_view> quantize{"axis", "block_size", "output_dtype", "precision",
                                                "saturate"};
   return {
-      {"", "QuantizeLinear", 10, kAnyLater, 2, 3, quantize, convert_quantize_linear},
-      {"", "DynamicQuantizeLinear", 11, kAnyLater, 1, 1, {}, convert_dynamic_quantize_linear},
-      {"", "MatMulInteger", 10, kAnyLater, 2, 4, {}, convert_matmul_integer},
+      onnx_rule("QuantizeLinear", 10, {2, 3}, convert_quantize_linear, quantize),
+      onnx_rule("DynamicQuantizeLinear", 11, 1, convert_dynamic_quantize_linear),
+      onnx_rule("MatMulInteger", 10, {2, 4}, convert_matmul_integer),
   };
 }
 

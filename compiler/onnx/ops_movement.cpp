@@ -226,18 +226,18 @@ void convert_trilu(NodeContext& n) {
 
 std::vector<OperatorRule> movement_rules() {
   return {
-      {"", "Identity", 1, kAnyLater, 1, 1, {}, convert_identity},
-      {"", "Dropout", 1, kAnyLater, 1, 3, {"is_test", "ratio", "seed"}, convert_dropout},
-      {"", "Cast", 1, kAnyLater, 1, 1, {"to", "saturate", "round_mode"}, convert_cast},
-      {"", "CastLike", 15, kAnyLater, 2, 2, {"saturate", "round_mode"}, convert_cast_like},
-      {"", "Transpose", 1, kAnyLater, 1, 1, {"perm"}, convert_transpose},
-      {"", "Concat", 1, kAnyLater, 1, kAnyCount, {"axis"}, convert_concat},
-      {"", "Split", 1, kAnyLater, 1, 2, {"axis", "split", "num_outputs"}, convert_split},
-      {"", "Slice", 1, kAnyLater, 1, 5, {"starts", "ends", "axes"}, convert_slice},
-      {"", "Gather", 1, kAnyLater, 2, 2, {"axis"}, convert_gather},
-      {"", "Tile", 1, 5, 3, 3, {}, convert_tile},
-      {"", "Tile", 6, kAnyLater, 2, 2, {}, convert_tile},
-      {"", "Trilu", 14, kAnyLater, 1, 2, {"upper"}, convert_trilu},
+      onnx_rule("Identity", 1, 1, convert_identity),
+      onnx_rule("Dropout", 1, {1, 3}, convert_dropout, {"is_test", "ratio", "seed"}),
+      onnx_rule("Cast", 1, 1, convert_cast, {"to", "saturate", "round_mode"}),
+      onnx_rule("CastLike", 15, 2, convert_cast_like, {"saturate", "round_mode"}),
+      onnx_rule("Transpose", 1, 1, convert_transpose, {"perm"}),
+      onnx_rule("Concat", 1, {1, kAnyCount}, convert_concat, {"axis"}),
+      onnx_rule("Split", 1, {1, 2}, convert_split, {"axis", "split", "num_outputs"}),
+      onnx_rule("Slice", 1, {1, 5}, convert_slice, {"starts", "ends", "axes"}),
+      onnx_rule("Gather", 1, 2, convert_gather, {"axis"}),
+      onnx_rule("Tile", {1, 5}, 3, convert_tile),
+      onnx_rule("Tile", 6, 2, convert_tile),
+      onnx_rule("Trilu", 14, {1, 2}, convert_trilu, {"upper"}),
   };
 }
 

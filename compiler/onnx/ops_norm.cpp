@@ -149,27 +149,15 @@ void convert_rms_norm(NodeContext& n) {
 std::vector<OperatorRule> norm_rules() {
   const std::vector<std::string_view> attributes{"axis", "epsilon", "stash_type"};
   return {
-      {"", "LayerNormalization", 17, kAnyLater, 2, 3, attributes, convert_layer_norm},
-      {"", "RMSNormalization", 23, kAnyLater, 2, 2, attributes, convert_rms_norm},
-      {"",
-       "BatchNormalization",
-       1,
-       kAnyLater,
-       5,
-       5,
-       {"epsilon", "is_test", "momentum", "spatial", "training_mode"},
-       convert_batch_norm},
-      {"", "InstanceNormalization", 1, kAnyLater, 3, 3, {"epsilon"}, convert_instance_norm},
-      {"",
-       "GroupNormalization",
-       18,
-       kAnyLater,
-       3,
-       3,
-       {"epsilon", "num_groups", "stash_type"},
-       convert_group_norm},
+      onnx_rule("LayerNormalization", 17, {2, 3}, convert_layer_norm, attributes),
+      onnx_rule("RMSNormalization", 23, 2, convert_rms_norm, attributes),
+      onnx_rule("BatchNormalization", 1, 5, convert_batch_norm,
+                {"epsilon", "is_test", "momentum", "spatial", "training_mode"}),
+      onnx_rule("InstanceNormalization", 1, 3, convert_instance_norm, {"epsilon"}),
+      onnx_rule("GroupNormalization", 18, 3, convert_group_norm,
+                {"epsilon", "num_groups", "stash_type"}),
       // Not a standard operator, but exporters write it in the standard domain.
-      {"", "SimplifiedLayerNormalization", 1, kAnyLater, 2, 2, attributes, convert_rms_norm},
+      onnx_rule("SimplifiedLayerNormalization", 1, 2, convert_rms_norm, attributes),
   };
 }
 

@@ -184,15 +184,9 @@ void convert_global_lp_pool(NodeContext& n) {
 }
 
 OperatorRule pool(std::string_view name, std::int64_t since, std::string_view own,
-                  void (*convert)(NodeContext&)) {
-  return {"",
-          name,
-          since,
-          kAnyLater,
-          1,
-          1,
-          {"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", own},
-          convert};
+                  Converter convert) {
+  return onnx_rule(name, since, 1, convert,
+                   {"auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides", own});
 }
 
 }  // namespace
@@ -202,9 +196,9 @@ std::vector<OperatorRule> pool_rules() {
       pool("MaxPool", 1, "storage_order", convert_max_pool),
       pool("AveragePool", 1, "count_include_pad", convert_average_pool),
       pool("LpPool", 2, "p", convert_lp_pool),
-      {"", "GlobalAveragePool", 1, kAnyLater, 1, 1, {}, convert_global_pool<ReduceKind::kMean>},
-      {"", "GlobalMaxPool", 1, kAnyLater, 1, 1, {}, convert_global_pool<ReduceKind::kMax>},
-      {"", "GlobalLpPool", 2, kAnyLater, 1, 1, {"p"}, convert_global_lp_pool},
+      onnx_rule("GlobalAveragePool", 1, 1, convert_global_pool<ReduceKind::kMean>),
+      onnx_rule("GlobalMaxPool", 1, 1, convert_global_pool<ReduceKind::kMax>),
+      onnx_rule("GlobalLpPool", 2, 1, convert_global_lp_pool, {"p"}),
   };
 }
 

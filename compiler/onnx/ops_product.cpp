@@ -60,24 +60,12 @@ void convert_fused_gemm(NodeContext& n) {
 
 std::vector<OperatorRule> product_rules() {
   return {
-      {"", "MatMul", 1, kAnyLater, 2, 2, {}, convert_matmul},
-      {"",
-       "Gemm",
-       1,
-       kAnyLater,
-       2,
-       3,
-       {"alpha", "beta", "broadcast", "transA", "transB"},
-       convert_gemm},
-      {kContribDomain,
-       "FusedGemm",
-       1,
-       kAnyLater,
-       2,
-       3,
-       {"activation", "activation_alpha", "activation_beta", "activation_gamma", "alpha", "beta",
-        "transA", "transB"},
-       convert_fused_gemm},
+      onnx_rule("MatMul", 1, 2, convert_matmul),
+      onnx_rule("Gemm", 1, {2, 3}, convert_gemm,
+                {"alpha", "beta", "broadcast", "transA", "transB"}),
+      contrib_rule("FusedGemm", {2, 3}, convert_fused_gemm,
+                   {"activation", "activation_alpha", "activation_beta", "activation_gamma",
+                    "alpha", "beta", "transA", "transB"}),
   };
 }
 

@@ -152,23 +152,18 @@ void convert_dynamic_quantize_matmul(NodeContext& n) {
 }  // namespace
 
 std::vector<OperatorRule> qlinear_rules() {
-  const auto contrib = [](std::string_view name, std::size_t least, std::size_t most,
-                          std::vector<std::string_view> attributes, void (*convert)(NodeContext&)) {
-    return OperatorRule{kContribDomain,        name,   1, kAnyLater, least, most,
-                        std::move(attributes), convert};
-  };
   return {
-      {"", "QLinearMatMul", 10, kAnyLater, 8, 8, {}, convert_qlinear_matmul},
-      contrib("QLinearAdd", 7, 8, {}, convert_qlinear_binary<BinaryKind::kAdd>),
-      contrib("QLinearMul", 7, 8, {}, convert_qlinear_binary<BinaryKind::kMul>),
-      contrib("QLinearSigmoid", 4, 5, {}, convert_qlinear_sigmoid),
-      contrib("QLinearLeakyRelu", 4, 5, {"alpha"}, convert_qlinear_leaky_relu),
-      contrib("QLinearSoftmax", 5, 5, {"axis", "opset"}, convert_qlinear_softmax),
-      contrib("QLinearConcat", 5, kAnyCount, {"axis"}, convert_qlinear_concat),
-      contrib("QLinearWhere", 9, 9, {}, convert_qlinear_where),
-      contrib("QGemm", 6, 9, {"alpha", "transA", "transB"}, convert_qgemm),
-      contrib("MatMulIntegerToFloat", 4, 7, {}, convert_matmul_integer_to_float),
-      contrib("DynamicQuantizeMatMul", 3, 5, {}, convert_dynamic_quantize_matmul),
+      onnx_rule("QLinearMatMul", 10, 8, convert_qlinear_matmul),
+      contrib_rule("QLinearAdd", {7, 8}, convert_qlinear_binary<BinaryKind::kAdd>),
+      contrib_rule("QLinearMul", {7, 8}, convert_qlinear_binary<BinaryKind::kMul>),
+      contrib_rule("QLinearSigmoid", {4, 5}, convert_qlinear_sigmoid),
+      contrib_rule("QLinearLeakyRelu", {4, 5}, convert_qlinear_leaky_relu, {"alpha"}),
+      contrib_rule("QLinearSoftmax", 5, convert_qlinear_softmax, {"axis", "opset"}),
+      contrib_rule("QLinearConcat", {5, kAnyCount}, convert_qlinear_concat, {"axis"}),
+      contrib_rule("QLinearWhere", 9, convert_qlinear_where),
+      contrib_rule("QGemm", {6, 9}, convert_qgemm, {"alpha", "transA", "transB"}),
+      contrib_rule("MatMulIntegerToFloat", {4, 7}, convert_matmul_integer_to_float),
+      contrib_rule("DynamicQuantizeMatMul", {3, 5}, convert_dynamic_quantize_matmul),
   };
 }
 

@@ -153,8 +153,8 @@ void convert_lp_normalization(NodeContext& n) {
   n.emit(ir::Where{}, {none, zero, binary(n, BinaryKind::kDiv, x, norm)});
 }
 
-OperatorRule reduction(std::string_view name, void (*convert)(NodeContext&)) {
-  return {"", name, 1, kAnyLater, 1, 2, {"axes", "keepdims", "noop_with_empty_axes"}, convert};
+OperatorRule reduction(std::string_view name, Converter convert) {
+  return onnx_rule(name, 1, {1, 2}, convert, {"axes", "keepdims", "noop_with_empty_axes"});
 }
 
 }  // namespace
@@ -171,10 +171,10 @@ std::vector<OperatorRule> reduce_rules() {
       reduction("ReduceSumSquare", convert_reduce_sum_square),
       reduction("ReduceLogSum", convert_reduce_log_sum),
       reduction("ReduceLogSumExp", convert_reduce_log_sum_exp),
-      {"", "Softmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<softmax>},
-      {"", "LogSoftmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<log_softmax>},
-      {"", "LpNormalization", 1, kAnyLater, 1, 1, {"axis", "p"}, convert_lp_normalization},
-      {"", "Hardmax", 1, kAnyLater, 1, 1, {"axis"}, convert_along_axis<hardmax>},
+      onnx_rule("Softmax", 1, 1, convert_along_axis<softmax>, {"axis"}),
+      onnx_rule("LogSoftmax", 1, 1, convert_along_axis<log_softmax>, {"axis"}),
+      onnx_rule("LpNormalization", 1, 1, convert_lp_normalization, {"axis", "p"}),
+      onnx_rule("Hardmax", 1, 1, convert_along_axis<hardmax>, {"axis"}),
   };
 }
 

@@ -326,18 +326,13 @@ void convert_upsample(NodeContext& n) {
 
 std::vector<OperatorRule> resize_rules() {
   return {
-      {"",
-       "Resize",
-       10,
-       kAnyLater,
-       1,
-       4,
-       {"antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside",
-        "extrapolation_value", "keep_aspect_ratio_policy", "mode", "nearest_mode"},
-       convert_resize},
-      {"", "Upsample", 1, 6, 1, 1, {"height_scale", "mode", "width_scale"}, convert_upsample},
-      {"", "Upsample", 7, 8, 1, 1, {"mode", "scales"}, convert_upsample},
-      {"", "Upsample", 9, 9, 2, 2, {"mode"}, convert_upsample},
+      onnx_rule("Resize", 10, {1, 4}, convert_resize,
+                {"antialias", "axes", "coordinate_transformation_mode", "cubic_coeff_a",
+                 "exclude_outside", "extrapolation_value", "keep_aspect_ratio_policy", "mode",
+                 "nearest_mode"}),
+      onnx_rule("Upsample", {1, 6}, 1, convert_upsample, {"height_scale", "mode", "width_scale"}),
+      onnx_rule("Upsample", {7, 8}, 1, convert_upsample, {"mode", "scales"}),
+      onnx_rule("Upsample", {9, 9}, 2, convert_upsample, {"mode"}),
   };
 }
 

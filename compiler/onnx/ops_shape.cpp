@@ -173,24 +173,18 @@ void convert_range(NodeContext& n) {
 
 std::vector<OperatorRule> shape_rules() {
   return {
-      {"", "Reshape", 1, 4, 1, 1, {"shape"}, convert_old_reshape},
-      {"", "Reshape", 5, kAnyLater, 2, 2, {"allowzero"}, convert_reshape},
-      {"", "Flatten", 1, kAnyLater, 1, 1, {"axis"}, convert_flatten},
-      {"", "Squeeze", 1, kAnyLater, 1, 2, {"axes"}, convert_squeeze},
-      {"", "Unsqueeze", 1, kAnyLater, 1, 2, {"axes"}, convert_unsqueeze},
-      {"", "Expand", 8, kAnyLater, 2, 2, {}, convert_expand},
-      {"", "Shape", 1, kAnyLater, 1, 1, {"start", "end"}, convert_shape},
-      {"", "Size", 1, kAnyLater, 1, 1, {}, convert_size},
-      {"",
-       "Constant",
-       1,
-       kAnyLater,
-       0,
-       0,
-       {"value", "value_int", "value_ints", "value_float", "value_floats"},
-       convert_constant},
-      {"", "ConstantOfShape", 9, kAnyLater, 1, 1, {"value"}, convert_constant_of_shape},
-      {"", "Range", 11, kAnyLater, 3, 3, {}, convert_range},
+      onnx_rule("Reshape", {1, 4}, 1, convert_old_reshape, {"shape"}),
+      onnx_rule("Reshape", 5, 2, convert_reshape, {"allowzero"}),
+      onnx_rule("Flatten", 1, 1, convert_flatten, {"axis"}),
+      onnx_rule("Squeeze", 1, {1, 2}, convert_squeeze, {"axes"}),
+      onnx_rule("Unsqueeze", 1, {1, 2}, convert_unsqueeze, {"axes"}),
+      onnx_rule("Expand", 8, 2, convert_expand),
+      onnx_rule("Shape", 1, 1, convert_shape, {"start", "end"}),
+      onnx_rule("Size", 1, 1, convert_size),
+      onnx_rule("Constant", 1, 0, convert_constant,
+                {"value", "value_int", "value_ints", "value_float", "value_floats"}),
+      onnx_rule("ConstantOfShape", 9, 1, convert_constant_of_shape, {"value"}),
+      onnx_rule("Range", 11, 3, convert_range),
   };
 }
 
