@@ -1,6 +1,9 @@
 #include "compiler/target/device.h"
 
 #include <algorithm>
+#include <ranges>
+
+#include "compiler/support/name_list.h"
 
 namespace llmc::target {
 namespace {
@@ -28,12 +31,7 @@ constexpr Device kDevices[] = {
 }  // namespace
 
 std::string device_names() {
-  std::string names;
-  for (const Device& device : kDevices) {
-    if (!names.empty()) names += ", ";
-    names += device.name;
-  }
-  return names;
+  return name_list(std::views::transform(kDevices, &Device::name), ", ");
 }
 
 const Device* find_device(std::string_view name) {

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
+#include <ranges>
 #include <string>
 #include <vector>
 
+#include "compiler/support/name_list.h"
 #include "compiler/support/nearest.h"
 #include "llmc/cpu.h"
 
@@ -81,82 +84,34 @@ constexpr Target::Check kLasxCheck = cpu_has_lasx;
 constexpr Target::Check kLasxCheck = nullptr;
 #endif
 
-/// A name that other tools use for a target but that matches no target exactly, and the advice for
-/// it.
+/// Advice for names that other tools use for a target, but that match no target exactly.
 struct Suggestion {
-  string_view name, text;
+  string_view text;
+  std::initializer_list<string_view> names;
 };
-constexpr string_view kOfBaselineX86 =
-    "generic runs on every x86-64 but is slow; avx2 needs Haswell, Zen or later";
-constexpr string_view kOfAvx512 =
-    "avx512 also needs the dot products of bytes (Cascade Lake, Zen 4); avx2 does not";
-constexpr string_view kOfOldArm =
-    "arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)";
-constexpr string_view kOfMicrocontrollers =
-    "32-bit processors and microcontrollers are not supported";
-constexpr string_view kOfOtherSystems = "libraries are ELF files for Linux and bare metal only";
-constexpr string_view kOfDevices = "targets are processors; --accelerate chooses an accelerator";
-constexpr string_view kUseAvx2 = "use avx2 for it", kUseAvx512 = "use avx512 for it";
-constexpr string_view kUseArm64 = "use arm64 for it", kUseArm64I8mm = "use arm64-i8mm for it";
 constexpr Suggestion kSuggestions[] = {
-    {"x86-64", kOfBaselineX86},
-    {"x86_64", kOfBaselineX86},
-    {"amd64", kOfBaselineX86},
-    {"x64", kOfBaselineX86},
-    {"x86", kOfBaselineX86},
-    {"x86-64-v2", kOfBaselineX86},
-    {"nehalem", kOfBaselineX86},
-    {"sandybridge", kOfBaselineX86},
-    {"sse", kOfBaselineX86},
-    {"avx", kOfBaselineX86},
-    {"x86-64-v4", kOfAvx512},
-    {"skylake-avx512", kOfAvx512},
-    {"avx512f", kOfAvx512},
-    {"arm", kOfOldArm},
-    {"armv8-a", kOfOldArm},
-    {"armv7", kOfOldArm},
-    {"cortex-a53", kOfOldArm},
-    {"cortex-a72", kOfOldArm},
-    {"cortex-a57", kOfOldArm},
-    {"cortex-a73", kOfOldArm},
-    {"raspberrypi3", kOfOldArm},
-    {"raspberrypi4", kOfOldArm},
-    {"graviton", kOfOldArm},
-    {"lsx", "lasx is the only target for LoongArch"},
-    {"zen", kUseAvx2},
-    {"zen2", kUseAvx2},
-    {"zen3", kUseAvx2},
-    {"zen4", kUseAvx512},
-    {"zen5", kUseAvx512},
-    {"graviton2", kUseArm64},
-    {"raspberrypi5", kUseArm64},
-    {"cortex-a75", kUseArm64},
-    {"cortex-a77", kUseArm64},
-    {"cortex-a78", kUseArm64},
-    {"graviton3", kUseArm64I8mm},
-    {"graviton4", kUseArm64I8mm},
-    {"neoverse-v2", kUseArm64I8mm},
-    {"apple-m3", kUseArm64I8mm},
-    {"apple-m4", kUseArm64I8mm},
-    {"cortex-a510", kUseArm64I8mm},
-    {"cortex-a710", kUseArm64I8mm},
-    {"cortex-x3", kUseArm64I8mm},
+    {"generic runs on every x86-64 but is slow; avx2 needs Haswell, Zen or later",
+     {"x86-64", "x86_64", "amd64", "x64", "x86", "x86-64-v2", "nehalem", "sandybridge", "sse",
+      "avx"}},
+    {"avx512 also needs the dot products of bytes (Cascade Lake, Zen 4); avx2 does not",
+     {"x86-64-v4", "skylake-avx512", "avx512f"}},
+    {"arm64 needs the dot products of Armv8.2 (Cortex-A55, A76 or later)",
+     {"arm", "armv8-a", "armv7", "cortex-a53", "cortex-a57", "cortex-a72", "cortex-a73",
+      "raspberrypi3", "raspberrypi4", "graviton"}},
+    {"lasx is the only target for LoongArch", {"lsx"}},
+    {"use avx2 for it", {"zen", "zen2", "zen3"}},
+    {"use avx512 for it", {"zen4", "zen5"}},
+    {"use arm64 for it", {"graviton2", "raspberrypi5", "cortex-a75", "cortex-a77", "cortex-a78"}},
+    {"use arm64-i8mm for it",
+     {"graviton3", "graviton4", "neoverse-v2", "apple-m3", "apple-m4", "cortex-a510", "cortex-a710",
+      "cortex-x3"}},
 };
 /// Suggestions for all names with a prefix.
 constexpr Suggestion kFamilies[] = {
-    {"cortex-m", kOfMicrocontrollers},
-    {"cortex-r", kOfMicrocontrollers},
-    {"armv6", kOfMicrocontrollers},
-    {"stm32", kOfMicrocontrollers},
-    {"esp32", kOfMicrocontrollers},
-    {"cuda", kOfDevices},
-    {"gpu", kOfDevices},
-    {"metal", kOfDevices},
-    {"npu", kOfDevices},
-    {"nvidia", kOfDevices},
-    {"opencl", kOfDevices},
-    {"rocm", kOfDevices},
-    {"vulkan", kOfDevices},
+    {"32-bit processors and microcontrollers are not supported",
+     {"cortex-m", "cortex-r", "armv6", "stm32", "esp32"}},
+    {"targets are processors; --accelerate chooses an accelerator",
+     {"cuda", "gpu", "metal", "npu", "nvidia", "opencl", "rocm", "vulkan"}},
 };
 
 constexpr Target kTargets[] = {
@@ -165,16 +120,13 @@ constexpr Target kTargets[] = {
      .description = "C++ without intrinsics, baseline x86-64; the reference for all targets",
      .architecture = Architecture::kX86_64,
      .triple = "x86_64-linux-gnu",
-     .model_flags = {},
      .core_flags = kX86Baseline,
-     .features = {},
      .cpu_check = "cpu_has_baseline",
      .check_here = kBaselineCheck,
      .emulator = "qemu-x86_64",
      .emulated_cpu = "Nehalem",
      .tiles = "llmc/tiles/generic.h",
-     .lanes = 1,
-     .token_group = 8},
+     .lanes = 1},
     {.name = "avx2",
      .aliases = kAvx2Aliases,
      .description = "x86-64 with AVX2, FMA and F16C (Intel since Haswell, AMD since Zen)",
@@ -189,7 +141,6 @@ constexpr Target kTargets[] = {
      .emulated_cpu = "Haswell",
      .tiles = "llmc/tiles/avx2.h",
      .lanes = 8,
-     .token_group = 8,
      .chunk = kAppChunk},
     {.name = "avxvnni",
      .aliases = kAvxVnniAliases,
@@ -201,11 +152,8 @@ constexpr Target kTargets[] = {
      .features = kAvxVnniFeatures,
      .cpu_check = "cpu_has_avxvnni",
      .check_here = kAvxVnniCheck,
-     .emulator = {},
-     .emulated_cpu = {},
      .tiles = "llmc/tiles/avxvnni.h",
      .lanes = 8,
-     .token_group = 8,
      .chunk = kAppChunk},
     {.name = "avx512",
      .aliases = kAvx512Aliases,
@@ -218,11 +166,8 @@ constexpr Target kTargets[] = {
      .features = kAvx512Features,
      .cpu_check = "cpu_has_avx512",
      .check_here = kAvx512Check,
-     .emulator = {},
-     .emulated_cpu = {},
      .tiles = "llmc/tiles/avx512.h",
      .lanes = 16,
-     .token_group = 8,
      .chunk = kAppChunk},
     {.name = "amx",
      .aliases = kAmxAliases,
@@ -234,11 +179,8 @@ constexpr Target kTargets[] = {
      .features = kAmxFeatures,
      .cpu_check = "cpu_has_amx",
      .check_here = kAmxCheck,
-     .emulator = {},
-     .emulated_cpu = {},
      .tiles = "llmc/tiles/amx.h",
      .lanes = 16,
-     .token_group = 8,
      .chunk = kAppChunk},
     {.name = "arm64",
      .aliases = kArm64Aliases,
@@ -254,7 +196,6 @@ constexpr Target kTargets[] = {
      .emulated_cpu = "cortex-a76",
      .tiles = "llmc/tiles/neon.h",
      .lanes = 4,
-     .token_group = 8,
      .uneven_cores = true},
     {.name = "arm64-i8mm",
      .aliases = kArm64I8mmAliases,
@@ -271,7 +212,6 @@ constexpr Target kTargets[] = {
      .emulated_cpu = "neoverse-v1,sve=off",
      .tiles = "llmc/tiles/neon.h",
      .lanes = 4,
-     .token_group = 8,
      .uneven_cores = true},
     {.name = "lasx",
      .aliases = kLasxAliases,
@@ -286,8 +226,7 @@ constexpr Target kTargets[] = {
      .emulator = "qemu-loongarch64",
      .emulated_cpu = "la464",
      .tiles = "llmc/tiles/lasx.h",
-     .lanes = 8,
-     .token_group = 8},
+     .lanes = 8},
 };
 
 std::string lower_case(string_view name) {
@@ -295,6 +234,20 @@ std::string lower_case(string_view name) {
   for (char& c : result)
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   return result;
+}
+
+/// Returns what to use in place of an unknown target: "use avx2 for it; ", "did you mean avx2? ",
+/// or nothing. `names`: the known names and aliases.
+std::string advice_for(string_view name, std::span<const string_view> names) {
+  for (const Suggestion& known : kSuggestions)
+    if (std::ranges::count(known.names, name) != 0) return std::string(known.text) + "; ";
+  for (const Suggestion& family : kFamilies) {
+    for (const string_view prefix : family.names)
+      if (name.starts_with(prefix)) return std::string(family.text) + "; ";
+  }
+  if (const string_view meant = nearest(name, names); !meant.empty())
+    return "did you mean " + std::string(meant) + "? ";
+  return names_other_system(name) ? "libraries are ELF files for Linux and bare metal only; " : "";
 }
 
 /// Returns `target` at optimization level `level`.
@@ -347,28 +300,13 @@ Result<const Target*> find(std::string_view name, std::uint32_t opt_level) {
     if (target.name != name && std::ranges::count(target.aliases, name) == 0) continue;
     return opt_level == kMaxOptLevel ? &target : &kLowerLevels[i][opt_level - 1];
   }
-  std::string known;
   std::vector<std::string_view> names;
   for (const Target& target : kTargets) {
-    known += known.empty() ? "" : ", ";
-    known += target.name;
     names.push_back(target.name);
     names.insert(names.end(), target.aliases.begin(), target.aliases.end());
   }
-  const std::string small = lower_case(name);
-  std::string advice;
-  if (const auto* const other = std::ranges::find(kSuggestions, small, &Suggestion::name);
-      other != std::end(kSuggestions)) {
-    advice = std::string(other->text) + "; ";
-  } else if (const auto* const family = std::ranges::find_if(
-                 kFamilies, [&](const Suggestion& each) { return small.starts_with(each.name); });
-             family != std::end(kFamilies)) {
-    advice = std::string(family->text) + "; ";
-  } else if (const std::string_view meant = nearest(small, names); !meant.empty()) {
-    advice = "did you mean " + std::string(meant) + "? ";
-  } else if (names_other_system(small)) {
-    advice = std::string(kOfOtherSystems) + "; ";
-  }
+  const std::string known = name_list(std::views::transform(kTargets, &Target::name), ", ");
+  const std::string advice = advice_for(lower_case(name), names);
   return usage_error(
       "unknown target '" + printable(name, 40) + "'",
       advice + "known targets: " + known + "; native selects the best for this machine");

@@ -28,10 +28,10 @@ struct Target {
   std::string_view triple;  // clang's --target=
   /// Flags for the model's source only. The runtime core is compiled for the triple's baseline, so
   /// that it is the same in all libraries of an architecture.
-  std::span<const std::string_view> model_flags;
+  std::span<const std::string_view> model_flags = {};
   std::span<const std::string_view> core_flags;  // flags for all sources: the triple's baseline
   /// CPU features that the model's code needs in addition to the baseline, as in /proc/cpuinfo.
-  std::span<const std::string_view> features;
+  std::span<const std::string_view> features = {};
   /// Freestanding function `int f(void)` of templates/llmc/cpu.h that returns whether the current
   /// CPU has all of `features`.
   std::string_view cpu_check;
@@ -40,11 +40,11 @@ struct Target {
   /// qemu's user-mode program for the architecture, and a CPU model that has `features` and few
   /// others, so that instructions of other features are detected. Empty if qemu has no such CPU
   /// model.
-  std::string_view emulator, emulated_cpu;
+  std::string_view emulator = {}, emulated_cpu = {};
   std::string_view tiles;  // header with the target's tile sizes; empty: see the SIMD header
 
-  std::uint32_t lanes;        // floats per vector
-  std::uint32_t token_group;  // number of tokens whose cached keys are stored in adjacent lanes
+  std::uint32_t lanes;            // floats per vector
+  std::uint32_t token_group = 8;  // number of tokens whose cached keys are stored in adjacent lanes
 
   /// Default of --chunk: prompt tokens per forward pass. More tokens share the fixed cost of a
   /// chunk (reading and unpacking weights, reading the cache) but need more scratch memory, so only
