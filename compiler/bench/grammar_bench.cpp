@@ -1,20 +1,16 @@
 #include "compiler/bench/grammar_bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
+#include "compiler/support/stopwatch.h"
 
 namespace llmc::bench {
 namespace {
 
 using exec::Session;
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 llmc_sampling draws(std::uint64_t seed) {
   llmc_sampling sampling;
@@ -73,15 +69,15 @@ Result<Replay> replay(Session& held, Session& plain,
     LLMC_RETURN_IF_ERROR(begin(held, prompt, &tables));
     LLMC_RETURN_IF_ERROR(begin(plain, prompt, nullptr));
     for (const std::int32_t token : text) {
-      auto start = std::chrono::steady_clock::now();
+      Stopwatch watch;
       LLMC_TRY([[maybe_unused]] const std::int32_t held_token, held.sample());
-      result.held.push_back(seconds_since(start));
-      start = std::chrono::steady_clock::now();
+      result.held.push_back(watch.seconds());
+      watch.restart();
       LLMC_RETURN_IF_ERROR(held.prefill(std::span(&token, 1)));
-      result.run.push_back(seconds_since(start));
-      start = std::chrono::steady_clock::now();
+      result.run.push_back(watch.seconds());
+      watch.restart();
       LLMC_TRY([[maybe_unused]] const std::int32_t plain_token, plain.sample());
-      result.plain.push_back(seconds_since(start));
+      result.plain.push_back(watch.seconds());
       LLMC_RETURN_IF_ERROR(plain.prefill(std::span(&token, 1)));
     }
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <memory>
 
 #include "compiler/bench/bench.h"
@@ -16,6 +15,7 @@
 #include "compiler/plan/weights.h"
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
+#include "compiler/support/stopwatch.h"
 #include "llmc/model.h"
 #include "runtime/hosted/thread_pool.h"
 
@@ -43,9 +43,9 @@ double run_once(const Candidate& candidate, const GemmOperands& operands, std::u
   run.threads = candidate.times->threads;
   run.parallel_for = hosted::ThreadPool::run;
   run.user = candidate.pool;
-  const auto started = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   candidate.function(&run, operands.input(), operands.output());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  return watch.seconds();
 }
 
 /// Measures the times of one format and appends them to `results`.

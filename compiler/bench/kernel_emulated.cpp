@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <span>
@@ -11,6 +10,7 @@
 #include "compiler/exec/runner_process.h"
 #include "compiler/plan/weights.h"
 #include "compiler/support/file.h"
+#include "compiler/support/stopwatch.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/llmc.h"
 
@@ -216,13 +216,13 @@ Status bench_emulated(const KernelBenchOptions& options, const CountingEmulator&
       for (std::size_t i = 0; i < programs.size(); ++i) {
         driver::report(progress, name, done++, total);
         operands.poison_result();
-        const auto started = std::chrono::steady_clock::now();
+        const Stopwatch watch;
         LLMC_RETURN_IF_ERROR(running[i].run(kernel, operands, 1));
-        const auto took = std::chrono::steady_clock::now() - started;
+        const double seconds = watch.seconds();
         if (repetition == 0) {
           programs[i].times->hash = operands.hash();
         } else {
-          programs[i].times->seconds.push_back(std::chrono::duration<double>(took).count());
+          programs[i].times->seconds.push_back(seconds);
         }
       }
     }

@@ -1,21 +1,19 @@
 #include "compiler/bench/parallel_timer.h"
 
 #include <barrier>
-#include <chrono>
 #include <thread>
+
+#include "compiler/support/stopwatch.h"
 
 namespace llmc::bench {
 
 std::vector<double> parallel_seconds(std::uint32_t threads, std::uint32_t samples,
                                      const std::function<void(std::uint32_t)>& work) {
-  using Clock = std::chrono::steady_clock;
   std::vector<double> result;
   result.reserve(samples + 1);
-  Clock::time_point start;
-  std::barrier begin(threads, [&]() noexcept { start = Clock::now(); });
-  std::barrier end(threads, [&]() noexcept {
-    result.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  });
+  Stopwatch watch;
+  std::barrier begin(threads, [&]() noexcept { watch.restart(); });
+  std::barrier end(threads, [&]() noexcept { result.push_back(watch.seconds()); });
   const auto run = [&](std::uint32_t index) {
     for (std::uint32_t i = 0; i < samples + 1; ++i) {
       begin.arrive_and_wait();

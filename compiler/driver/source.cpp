@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "compiler/driver/dims.h"
+#include "compiler/support/stopwatch.h"
 
 namespace llmc::driver {
 namespace {
@@ -147,7 +147,7 @@ Result<MediaGraph> bind_media_dims(const ir::Graph& graph, const CompileOptions&
 
 Result<Source> read_source(const CompileOptions& options, const Progress& progress) {
   report(progress, "import", 0, 0);
-  const auto started = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const bool asked = options.function || (!options.dims.empty() && !has_media_encoder(options));
   Source source;
   LLMC_TRY(source.model, asked ? plain_graph(options)
@@ -175,8 +175,7 @@ Result<Source> read_source(const CompileOptions& options, const Progress& progre
                "the inputs have sizes that are not fixed; assuming " + dim_flags(source.dims),
            .hint = "--dim gives others; it must then be given for each of them"});
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
-  source.import_seconds = seconds.count();
+  source.import_seconds = watch.seconds();
   return source;
 }
 

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
+#include "compiler/support/stopwatch.h"
 
 namespace llmc::evaluate {
 namespace {
@@ -26,14 +25,13 @@ Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::
 Result<double> measure_steps(const exec::NativeModel& native,
                              const std::vector<std::int32_t>& prompt,
                              const CompareOptions& options) {
-  using Clock = std::chrono::steady_clock;
   LLMC_TRY(const auto session, start_measuring(native, options.text, options.threads));
   LLMC_RETURN_IF_ERROR(session->prefill(prompt));
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i < options.steps; ++i) {
-    const auto started = Clock::now();
+    const Stopwatch watch;
     LLMC_TRY([[maybe_unused]] const std::int32_t token, session->step());
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - started).count());
+    seconds.push_back(watch.seconds());
   }
   return median(std::move(seconds));
 }

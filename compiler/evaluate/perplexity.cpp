@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
 #include "compiler/support/check.h"
+#include "compiler/support/stopwatch.h"
 #include "runtime/hosted/thread_pool.h"
 
 namespace llmc::evaluate {
@@ -159,7 +159,7 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
   }
   WindowReader reader(tested, std::move(session), base, std::move(base_session));
 
-  const auto started = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   Scores scores;
   std::uint64_t done = 0;
   // The last window may be shorter.
@@ -181,8 +181,7 @@ Result<PerplexityReport> measure_perplexity(const exec::NativeModel& tested,
   report.kv = plan::to_string(tested.bundle_facts().kv);
   report.rounding = tested.bundle_facts().rounding;
   report.divergence = scores.divergence();
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  report.seconds = watch.seconds();
   return report;
 }
 

@@ -5,7 +5,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -23,6 +22,7 @@
 #include "compiler/exec/runner_process.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
+#include "compiler/support/stopwatch.h"
 #include "compiler/support/temporary_directory.h"
 #include "llmc/model.h"
 #include "llmc/run.h"
@@ -338,10 +338,6 @@ Result<LocalCall> local_call(const plan::Plan& plan, const std::byte* weights,
   return call;
 }
 
-double call_seconds(std::chrono::steady_clock::time_point started) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-}
-
 }  // namespace
 
 Result<std::vector<std::vector<std::byte>>> FunctionLibrary::State::run_here(
@@ -381,13 +377,13 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
   }
   std::vector<double> seconds;
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
-    const auto started = std::chrono::steady_clock::now();
+    const Stopwatch watch;
     if (call) {
       LLMC_RETURN_IF_ERROR(call->run(entry.run));
     } else {
       LLMC_TRY([[maybe_unused]] const auto outputs, state_->run_in_runner(entry, dims, inputs));
     }
-    if (i > 0) seconds.push_back(call_seconds(started));
+    if (i > 0) seconds.push_back(watch.seconds());
   }
   return seconds;
 }

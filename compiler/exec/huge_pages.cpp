@@ -1,8 +1,8 @@
 #include "compiler/exec/huge_pages.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "compiler/support/stopwatch.h"
 #include "runtime/hosted/available_memory.h"
 #include "runtime/hosted/huge_pages.h"
 #include "runtime/hosted/thread_pool.h"
@@ -37,11 +37,11 @@ HugePageUse use_huge_pages(HugePageOptions options, std::span<const std::byte> w
   use.arena = always || arena_bytes >= kMinHugeArena;
   if (!always) use.reason = reason_to_keep(weights.size(), arena_bytes, options.few_tokens);
   if (!use.reason.empty()) return use;
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch watch;
   const auto pool = hosted::ThreadPool::create(std::min(hosted::usable_cores(), kMaxCopyThreads));
   const hosted::HugePageMove done =
       hosted::move_to_huge_pages(weights, pool ? pool->get() : nullptr);
-  use.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  use.seconds = watch.seconds();
   use.weights = done.huge;
   if (done.failure) use.reason = done.failure->message;
   return use;

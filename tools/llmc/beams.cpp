@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "compiler/support/check.h"
+#include "compiler/support/stopwatch.h"
 #include "runtime/hosted/chat/stop_texts.h"
 #include "tools/llmc/numbers.h"
 
@@ -14,11 +14,6 @@ namespace llmc::cli {
 namespace {
 
 constexpr std::uint32_t kMaxBeams = 256;
-
-using BeamClock = std::chrono::steady_clock;
-double seconds_after(BeamClock::time_point start) {
-  return std::chrono::duration<double>(BeamClock::now() - start).count();
-}
 
 /// Returns the maximum number of tokens: -n, limited to those that fit after the prompt. The last
 /// token needs no room, because it is not run.
@@ -105,12 +100,12 @@ Result<RunResult> search_beams(const RunCommand& command, const exec::NativeMode
   if (output.begin) output.begin();
 
   RunResult result;
-  auto start = BeamClock::now();
+  Stopwatch watch;
   for (const exec::EncoderInput& source : prompts.sources)
     LLMC_RETURN_IF_ERROR(session->encode(source));
   LLMC_RETURN_IF_ERROR(session->prefill(prompts.text));
-  result.prompt_seconds = seconds_after(start);
-  start = BeamClock::now();
+  result.prompt_seconds = watch.seconds();
+  watch.restart();
   const std::uint32_t most = tokens_of(command, model, session->position());
   const std::vector<std::int32_t> stop_ids =
       command.ignore_eos ? std::vector<std::int32_t>() : stops.ids;
@@ -124,7 +119,7 @@ Result<RunResult> search_beams(const RunCommand& command, const exec::NativeMode
                        .stop_ids = stop_ids.data(),
                        .stop_count = static_cast<std::uint32_t>(stop_ids.size())},
                       [&] { return session->set_logit_bias(sampling(false).biases); }));
-  result.generation_seconds = seconds_after(start);
+  result.generation_seconds = watch.seconds();
   result.device = session->device_use();
   LLMC_CHECK(!result.beams.empty());
   const bool at_start = tokenizer != nullptr && compiled_in(prompts, model) == 0 &&

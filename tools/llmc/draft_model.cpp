@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
+
+#include "compiler/support/stopwatch.h"
 
 namespace llmc::cli {
 namespace {
@@ -115,8 +116,7 @@ bool DraftModel::append_draft(std::vector<std::int32_t> text, std::size_t most,
 
 Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::size_t most,
                                                    std::span<const std::int32_t> stop_ids) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
+  const Stopwatch watch;
   const std::uint32_t before = session.position();
   std::vector<std::int32_t> draft;
   bool catches_up = false;
@@ -136,7 +136,7 @@ Result<std::vector<std::int32_t>> DraftModel::step(exec::Session& session, std::
   if (draft.size() > 1)
     length_ = std::min<std::size_t>(appended == draft.size() ? 2 * length_ : appended + 1, most_);
   if (!catches_up)  // a pass that catches up is not typical
-    pace_.note(std::chrono::duration<double>(Clock::now() - start).count(), std::max(appended, 1u));
+    pace_.note(watch.seconds(), std::max(appended, 1u));
   return tokens;
 }
 

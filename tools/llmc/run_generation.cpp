@@ -3,23 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 
 #include "compiler/evaluate/logits.h"
 #include "compiler/support/counted.h"
 #include "compiler/support/file.h"
+#include "compiler/support/stopwatch.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
 namespace llmc::cli {
 namespace {
 
 constexpr std::int32_t kUntilFull = -2;  // value of -n
-
-using RunClock = std::chrono::steady_clock;
-double seconds_since_start(RunClock::time_point start) {
-  return std::chrono::duration<double>(RunClock::now() - start).count();
-}
 
 /// Returns the file of a saved state. A model in several processes has one file per process.
 std::string state_file(const std::string& file, const exec::ModelFacts& model) {
@@ -124,18 +119,18 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
   GuidedText guided(*session);
   LookupText text(*session, model, command.lookup,
                   command.ignore_eos ? std::vector<std::int32_t>() : stops.ids, drafts.get());
-  auto start = RunClock::now();
+  Stopwatch watch;
   for (const exec::EncoderInput& source : prompts.sources)
     LLMC_RETURN_IF_ERROR(session->encode(source));
-  const double encoder_seconds = seconds_since_start(start);
+  const double encoder_seconds = watch.seconds();
   if (command.guidance.on())
     LLMC_RETURN_IF_ERROR(guided.start_guidance(prompts.negative, command.guidance.scale));
   if (!command.load_state.empty())
     LLMC_RETURN_IF_ERROR(load_state(*session, state_file(command.load_state, model)));
   if (output.begin) output.begin();
-  start = RunClock::now();
+  watch.restart();
   LLMC_RETURN_IF_ERROR(prefill(*session, prompts, !command.load_state.empty()));
-  result.prompt_seconds = encoder_seconds + seconds_since_start(start);
+  result.prompt_seconds = encoder_seconds + watch.seconds();
   if (grammar) LLMC_RETURN_IF_ERROR(session->set_grammar(*grammar));
   // Returns whether the grammar allows no further text. Tokens ahead are further text.
   const auto is_complete = [&]() -> Result<bool> {
@@ -160,7 +155,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
                         compiled_in(prompts, model) == 0 && tokenizer->decode(prompts.text).empty();
   if (tokenizer != nullptr) decoder.emplace(*tokenizer, at_start);
   hosted::StopTexts stop_texts(stops.texts);
-  start = RunClock::now();
+  watch.restart();
   const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
   std::int32_t last_token = -1;  // the token appended last
   while (!ended && result.ids.size() < max) {
@@ -213,7 +208,7 @@ Result<RunResult> generate(const RunCommand& command, const exec::NativeModel& n
     result.text += rest;
     if (output.rest && !rest.empty()) output.rest(rest);
   }
-  result.generation_seconds = seconds_since_start(start);
+  result.generation_seconds = watch.seconds();
   if (globals.json) result.hash = hash.text();
   result.tokens_per_pass = text.passes().tokens_per_pass();
   result.device = session->device_use();

@@ -3,19 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 
 #include "compiler/evaluate/logits.h"
+#include "compiler/support/stopwatch.h"
 #include "runtime/hosted/chat/stop_texts.h"
 
 namespace llmc::cli {
 namespace {
-
-using SourceClock = std::chrono::steady_clock;
-double seconds_from(SourceClock::time_point start) {
-  return std::chrono::duration<double>(SourceClock::now() - start).count();
-}
 
 /// The text that is generated for one source.
 struct SourceText {
@@ -104,7 +99,7 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
   const bool at_start = tokenizer != nullptr && tokenizer->decode(prompts.text).empty();
   std::deque<SourceText> texts;
   std::vector<SourceText*> unfinished;
-  auto start = SourceClock::now();
+  Stopwatch watch;
   for (std::size_t i = 0; i < prompts.sources.size(); ++i) {
     std::uint32_t sequence = 0;  // forks of it inherit its sampling
     if (i > 0) {
@@ -119,9 +114,9 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
     LLMC_TRY(const std::span<const float> logits, session->logits());
     text.hash.add(logits);
   }
-  const double prompt_seconds = seconds_from(start);
+  const double prompt_seconds = watch.seconds();
 
-  start = SourceClock::now();
+  watch.restart();
   const std::size_t max = command.count < 0 ? SIZE_MAX : static_cast<std::size_t>(command.count);
   for (std::size_t count = 0; count < max && !unfinished.empty(); ++count) {
     std::vector<SourceText*> others;
@@ -152,7 +147,7 @@ Result<std::vector<RunResult>> generate_each(const RunCommand& command,
   for (SourceText& text : texts) {
     text.finish();
     text.result.prompt_seconds = prompt_seconds;
-    text.result.generation_seconds = seconds_from(start);
+    text.result.generation_seconds = watch.seconds();
     text.result.device = session->device_use();  // of all texts together
     text.result.hash = text.hash.text();
     results.push_back(std::move(text.result));
