@@ -1,6 +1,5 @@
 #include "compiler/onnx/tensor.h"
 
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -10,6 +9,7 @@
 #include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/wire.h"
 #include "compiler/support/checked_math.h"
+#include "compiler/support/parse_number.h"
 
 namespace llmc::importer {
 namespace {
@@ -58,13 +58,10 @@ Result<ir::ConstantPtr> window_constant(const Context& c, std::shared_ptr<const 
   return ir::make_mapped_file(c.element, c.dims, std::move(owner), window, c.name);
 }
 
-Result<std::uint64_t> parse_number(const Context& c, const std::string& key,
-                                   const std::string& text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || text.empty())
-    return c.bad("external data: " + key + " '" + printable(text, 40) + "' is not a number");
-  return value;
+Result<std::uint64_t> external_number(const Context& c, const std::string& key,
+                                      const std::string& text) {
+  if (const auto value = parse_number<std::uint64_t>(text)) return *value;
+  return c.bad("external data: " + key + " '" + printable(text, 40) + "' is not a number");
 }
 
 Result<ir::ConstantPtr> external_constant(FileSet& files, const Context& c) {
@@ -76,10 +73,10 @@ Result<ir::ConstantPtr> external_constant(FileSet& files, const Context& c) {
       return c.bad("external data: '" + printable(entry.key(), 40) + "' is given twice");
     if (entry.key() == "location") location = entry.value();
     if (entry.key() == "offset") {
-      LLMC_TRY(offset, parse_number(c, entry.key(), entry.value()));
+      LLMC_TRY(offset, external_number(c, entry.key(), entry.value()));
     }
     if (entry.key() == "length") {
-      LLMC_TRY(length, parse_number(c, entry.key(), entry.value()));
+      LLMC_TRY(length, external_number(c, entry.key(), entry.value()));
     }
   }
   if (location.empty()) return c.bad("external data without a location");

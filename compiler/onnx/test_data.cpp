@@ -1,12 +1,12 @@
 #include "compiler/onnx/test_data.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/model_files.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/onnx/wire.h"
+#include "compiler/support/parse_number.h"
 
 namespace llmc::importer {
 namespace fs = std::filesystem;
@@ -59,10 +59,7 @@ bool may_decide_shapes(const ir::Constant& data, int level) {
 std::optional<int> set_number(const std::string& name) {
   constexpr std::string_view kStem = "test_data_set_";
   if (!name.starts_with(kStem)) return std::nullopt;
-  int number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(name.data() + kStem.size(), end, number);
-  return error == std::errc() && at == end ? std::optional(number) : std::nullopt;
+  return parse_number<int>(std::string_view(name).substr(kStem.size()));
 }
 
 Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size_t have,

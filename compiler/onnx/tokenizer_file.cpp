@@ -1,6 +1,6 @@
 #include "compiler/onnx/tokenizer_file.h"
 
-#include <charconv>
+#include "compiler/support/parse_number.h"
 
 namespace llmc::importer {
 namespace {
@@ -43,19 +43,11 @@ std::string_view take_word(std::string_view& line) {
   return word;
 }
 
-template <class T>
-std::optional<T> number(std::string_view word) {
-  T value{};
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (error != std::errc() || end != word.data() + word.size()) return std::nullopt;
-  return value;
-}
-
 /// Returns the numbers on `line`; nullopt if the line has anything else.
 std::optional<std::vector<std::int64_t>> numbers(std::string_view line) {
   std::vector<std::int64_t> values;
   for (auto word = take_word(line); !word.empty(); word = take_word(line)) {
-    const auto value = number<std::int64_t>(word);
+    const auto value = parse_number<std::int64_t>(word);
     if (!value) return std::nullopt;
     values.push_back(*value);
   }
@@ -82,8 +74,9 @@ bool is_base64(std::string_view word) {
 Status check_entry(const Lines& lines, std::string_view line, bool with_score) {
   if (!is_base64(take_word(line))) return lines.bad("the token is not valid base64");
   if (with_score) {
-    if (!number<float>(take_word(line))) return lines.bad("the token's score is not a number");
-    const auto type = number<int>(take_word(line));
+    if (!parse_number<float>(take_word(line)))
+      return lines.bad("the token's score is not a number");
+    const auto type = parse_number<int>(take_word(line));
     if (!type || *type < 1 || *type > 6) return lines.bad("the token's type is not 1 to 6");
   }
   if (!take_word(line).empty()) return lines.bad("more words than expected");

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <ranges>
 
 #include "compiler/calibrate/choice.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/name_list.h"
+#include "compiler/support/parse_number.h"
 #include "tools/llmc/calibrate_options.h"
 #include "tools/llmc/plan_text.h"
 
@@ -37,10 +37,8 @@ Result<std::uint64_t> parse_fit(const std::string& text) {
 }
 
 Result<double> parse_max_kl(const std::string& text) {
-  double nats = 0;
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, nats);
-  if (error == std::errc{} && next == end && nats > 0 && nats <= 100) return nats;
+  const auto nats = parse_number<double>(text);
+  if (nats && *nats > 0 && *nats <= 100) return *nats;
   return usage_error(
       fmt::format("--max-kl takes a number above 0 and up to 100, not '{}'", printable(text, 40)),
       "give a mean KL divergence in nats, such as 0.02");

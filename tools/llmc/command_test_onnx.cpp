@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "compiler/evaluate/test_onnx.h"
+#include "compiler/support/parse_number.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
@@ -27,8 +28,7 @@ std::string outcome(const evaluate::OutputDifference& output) {
 }
 
 std::string refuse_negative(const std::string& text) {
-  double value = 0;
-  if (parse_whole(text, value) && value >= 0) return {};
+  if (parse_number<double>(text).value_or(-1) >= 0) return {};
   return "takes a number of at least 0, not '" + printable(text, 40) + "'";
 }
 

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "compiler/driver/bundle_files.h"
+#include "compiler/support/parse_number.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
@@ -31,10 +30,8 @@ namespace {
 /// Parses a number, or two numbers with ".." between them; nullopt for other text.
 std::optional<plan::DimRange> parse_range(std::string_view text) {
   const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
-    std::int64_t value = -1;
-    const char* const end = digits.data() + digits.size();
-    const auto [next, error] = std::from_chars(digits.data(), end, value);
-    return error == std::errc{} && next == end && value >= 0 ? std::optional(value) : std::nullopt;
+    const auto value = parse_number<std::int64_t>(digits);
+    return value && *value >= 0 ? value : std::nullopt;
   };
   const std::size_t dots = text.find("..");
   const auto min = number(text.substr(0, dots));

@@ -12,6 +12,7 @@
 #include "compiler/driver/sound_config.h"
 #include "compiler/support/counted.h"
 #include "compiler/support/file.h"
+#include "compiler/support/parse_number.h"
 #include "runtime/hosted/audio/log_mel.h"
 #include "runtime/hosted/audio/resample.h"
 #include "runtime/hosted/audio/wav.h"
@@ -41,10 +42,8 @@ struct Grid {
 
 /// Parses "LINESxCOLUMNS"; nullopt for other text.
 std::optional<Grid> parse_grid(std::string_view text) {
-  const auto number = [](std::string_view part) -> std::size_t {
-    std::size_t value = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    return error == std::errc{} && end == part.data() + part.size() ? value : 0;
+  const auto number = [](std::string_view part) {
+    return parse_number<std::size_t>(part).value_or(0);
   };
   constexpr std::size_t kMaxGridSide = 1 << 16;
   const std::size_t by = text.find('x');

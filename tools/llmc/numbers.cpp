@@ -4,6 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <string_view>
+
+#include "compiler/support/parse_number.h"
 
 namespace llmc::cli {
 namespace {
@@ -16,28 +20,30 @@ std::string long_name(const std::string& names) {
 }
 
 /// Parses a number of tokens: "2048", "2k", "32K", "1M" (multiples of 1024).
-bool parse_tokens(const std::string& given_text, std::int64_t& value) {
-  std::string_view text = given_text;
+std::optional<std::int64_t> parse_tokens(std::string_view text) {
   std::int64_t factor = 1;
   if (text.ends_with('k') || text.ends_with('K')) factor = 1024;
   if (text.ends_with('m') || text.ends_with('M')) factor = 1024 * 1024;
   if (factor > 1) text.remove_suffix(1);
-  return parse_whole(std::string(text), value) && !__builtin_mul_overflow(value, factor, &value);
+  const auto number = parse_number<std::int64_t>(text);
+  std::int64_t tokens = 0;
+  if (!number || __builtin_mul_overflow(*number, factor, &tokens)) return std::nullopt;
+  return tokens;
 }
 
 /// Adds an option for a number from `min` to `max`, read by `parse`; `kind` names it in the error.
 template <class T, class Number>
 CLI::Option* add_ranged(CLI::App& app, const std::string& names, T& value,
-                        bool (*parse)(const std::string&, Number&), Number min, Number max,
+                        std::optional<Number> (*parse)(std::string_view), Number min, Number max,
                         const std::string& text, const char* kind, const char* hint = "") {
   const auto take = [=, &value, name = long_name(names)](const CLI::results_t& results) {
-    Number number = 0;
+    const auto number = parse(last_value(results));
     // This form of the condition rejects NaN.
-    if (!parse(last_value(results), number) || !(number >= min && number <= max)) {
+    if (!number || !(*number >= min && *number <= max)) {
       throw CLI::ValidationError(fmt::format("{} takes a {} from {} to {}{}, not '{}'", name, kind,
                                              min, max, hint, printable(last_value(results))));
     }
-    value = static_cast<T>(number);
+    value = static_cast<T>(*number);
     return true;
   };
   return app.add_option(names, take, text);
@@ -52,7 +58,7 @@ const std::string& last_value(const CLI::results_t& results) {
 
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::uint32_t& value,
                               std::uint64_t min, std::uint64_t max, const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<std::uint64_t>, min, max, text, "whole number")
+  return add_ranged(app, names, value, parse_number<std::uint64_t>, min, max, text, "whole number")
       ->type_name("N");
 }
 
@@ -70,14 +76,14 @@ template CLI::Option* add_token_count(CLI::App&, const std::string&, std::int32_
 
 CLI::Option* add_integer(CLI::App& app, const std::string& names, std::int32_t& value,
                          std::int64_t min, std::int64_t max, const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<std::int64_t>, min, max, text, "whole number")
+  return add_ranged(app, names, value, parse_number<std::int64_t>, min, max, text, "whole number")
       ->type_name("N");
 }
 
 template <class T>
 CLI::Option* add_number(CLI::App& app, const std::string& names, T& value, double min, double max,
                         const std::string& text) {
-  return add_ranged(app, names, value, parse_whole<double>, min, max, text, "number")
+  return add_ranged(app, names, value, parse_number<double>, min, max, text, "number")
       ->type_name("X");
 }
 template CLI::Option* add_number(CLI::App&, const std::string&, double&, double, double,
@@ -110,9 +116,10 @@ Result<std::vector<std::int32_t>> parse_numbers(const std::string& text, const s
     at = next + 1;
   }
   if (text.empty()) return usage_error(what + " is empty", "give numbers, such as 1,2,3");
-  if (std::int64_t one = 0; parse_whole(text, one)) {
-    return usage_error(fmt::format("{} takes numbers from {} to {}, not {}", what, min, limit, one),
-                       "such as 1,2,3 for several");
+  if (const auto one = parse_number<std::int64_t>(text)) {
+    return usage_error(
+        fmt::format("{} takes numbers from {} to {}, not {}", what, min, limit, *one),
+        "such as 1,2,3 for several");
   }
   const std::string bad(at, std::find(at, end, ','));
   return usage_error(what + (bad.empty() ? ": a number is missing beside a comma"
@@ -138,9 +145,9 @@ Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
   std::string plain;
   const char* comma = "";
   for (const std::string& part : split(text)) {
-    std::int64_t tokens = 0;
     const bool has_suffix = !part.empty() && !(part.back() >= '0' && part.back() <= '9');
-    plain += comma + (has_suffix && parse_tokens(part, tokens) ? fmt::to_string(tokens) : part);
+    const auto tokens = has_suffix ? parse_tokens(part) : std::nullopt;
+    plain += comma + (tokens ? fmt::to_string(*tokens) : part);
     comma = ",";
   }
   return parse_counts(plain, what, limit);

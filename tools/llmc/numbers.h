@@ -1,24 +1,14 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "tools/llmc/cli.h"
 
 /// Options that are numbers, and lists of numbers.
 namespace llmc::cli {
-
-/// Parses a text that is a number from its first to its last character.
-template <class T>
-bool parse_whole(const std::string& text, T& value) {
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && next == end;
-}
 
 /// Returns the last value of an option from `results`, the argument of its callback; empty if there
 /// is none.

@@ -7,6 +7,7 @@
 #include "compiler/driver/bundle_files.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/plan.h"
+#include "compiler/support/parse_number.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "runtime/hosted/thread_pool.h"
@@ -225,8 +226,8 @@ CLI::Option* add_opt_level(CLI::App& app, std::string& level) {
 }
 
 Result<std::uint32_t> parse_opt_level(const std::string& text) {
-  std::uint32_t level = 0;
-  if (parse_whole(text, level) && level >= 1 && level <= target::kMaxOptLevel) return level;
+  const auto level = parse_number<std::uint32_t>(text);
+  if (level && *level >= 1 && *level <= target::kMaxOptLevel) return *level;
   return usage_error(fmt::format("--opt-level takes 1, 2 or 3, not '{}'", printable(text, 40)),
                      "1: reference, 2: SIMD, 3: SIMD with tiles");
 }

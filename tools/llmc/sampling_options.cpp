@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "compiler/support/check.h"
+#include "compiler/support/parse_number.h"
 #include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
@@ -100,13 +101,13 @@ void set_seed(const std::string& text, SamplingOptions& options) {
     options.sampling.seed = std::random_device()();
     return;
   }
-  const char* const end = text.data() + text.size();
-  const auto [next, error] = std::from_chars(text.data(), end, options.sampling.seed);
-  if (error != std::errc{} || next != end) {
+  const auto seed = parse_number<std::uint64_t>(text);
+  if (!seed) {
     throw CLI::ValidationError(
         fmt::format("--seed takes a whole number from 0 to {}, or -1, not '{}'", UINT64_MAX,
                     printable(text, 40)));
   }
+  options.sampling.seed = *seed;
 }
 
 }  // namespace
