@@ -9,7 +9,7 @@
 #include "compiler/support/name_list.h"
 #include "compiler/support/parse_number.h"
 #include "tools/llmc/calibrate_options.h"
-#include "tools/llmc/plan_text.h"
+#include "tools/llmc/numbers.h"
 
 namespace llmc::cli {
 

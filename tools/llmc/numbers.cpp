@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string_view>
 
@@ -151,6 +152,30 @@ Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
     comma = ",";
   }
   return parse_counts(plain, what, limit);
+}
+
+Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option) {
+  if (text.empty()) return std::uint64_t{0};
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(text.data(), end, number);
+  const std::string_view unit(next, static_cast<std::size_t>(end - next));
+  double factor = 0;
+  if (unit.empty() || unit == "B") factor = 1;
+  if (unit == "KB" || unit == "kB") factor = 1e3;
+  if (unit == "MB") factor = 1e6;
+  if (unit == "GB") factor = 1e9;
+  if (unit == "K" || unit == "KiB" || unit == "k") factor = 1024;
+  if (unit == "M" || unit == "MiB") factor = 1024.0 * 1024;
+  if (unit == "G" || unit == "GiB") factor = 1024.0 * 1024 * 1024;
+  const double bytes = number * factor;
+  const bool has_part = factor == 1 && bytes != std::floor(bytes);  // the unit is missing
+  if (error != std::errc{} || factor == 0 || !(bytes >= 1) || bytes > 1e18 || has_part) {
+    return usage_error(
+        fmt::format("{} {} is not a size", option, printable(text)),
+        "give bytes, or a number with K, M or G, such as 64M (times 1024) or 64MB (1000)");
+  }
+  return static_cast<std::uint64_t>(bytes);
 }
 
 }  // namespace llmc::cli

@@ -44,5 +44,8 @@ Result<std::vector<std::uint32_t>> parse_counts(const std::string& text, const s
                                                 std::int64_t limit, std::int64_t min = 0);
 Result<std::vector<std::uint32_t>> parse_token_counts(const std::string& text,
                                                       const std::string& what, std::int64_t limit);
+/// Parses a size in bytes: "65536", "64K", "1.5MiB", "2G" (powers of 1024) or "64KB", "2GB" (powers
+/// of 1000). An empty text is 0. Fails with kUsage, with `option` in the message, for other text.
+Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
 }  // namespace llmc::cli

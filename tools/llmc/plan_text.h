@@ -1,11 +1,9 @@
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "compiler/plan/plan.h"
 #include "compiler/plan/rounding.h"
-#include "compiler/support/result.h"
 #include "tools/llmc/cli.h"
 
 namespace llmc::cli {
@@ -22,10 +20,6 @@ std::string plan_text(const Json& plan);
 /// Returns a description of the work in loop nests, and of their operators. `loops`: the member of
 /// plan.json.
 std::string loops_text(const Json& loops);
-
-/// Parses a size in bytes: "65536", "64K", "1.5MiB", "2G" (powers of 1024) or "64KB", "2GB" (powers
-/// of 1000). An empty text is 0. Fails with kUsage, with `option` in the message, for other text.
-Result<std::uint64_t> parse_bytes(const std::string& text, const std::string& option);
 
 /// Prints plan::warnings(), a warning if the tokenizer was rejected, and a note if the batch is
 /// larger than the number of sequences.
