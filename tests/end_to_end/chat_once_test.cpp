@@ -148,7 +148,7 @@ TEST_F(ChatCommand, AConfigurationGivesOptions) {
           "'stop' is not a list\nhint: --stop may be repeated: write {\"stop\"");
   refused(R"({"temp": [1, 2]})", "'temp' is not a value for this option");
   refused(R"({"context_shift": 1})", "'context_shift' is neither true nor false");
-  refused(R"({"no_template": true, "chat_template_file": "x"})", " excludes ");
+  refused(R"({"no_template": true, "chat_template_file": "x"})", " cannot be combined with ");
   EXPECT_EQ(once({"--config", "/nowhere.json"}).code, 3);
   const ProgramRun of_folder = once({"--config", folder_->path().string()});
   EXPECT_EQ(of_folder.code, 3);

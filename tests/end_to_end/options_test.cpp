@@ -158,6 +158,21 @@ TEST(Options, AnEmptyValueAfterAnEqualsSignIsNotTheNextArgument) {
   expect_mistake({"run", model, "--prompt=", "--quant", "q5"}, "--quant q5", "");
 }
 
+TEST(Options, ErrorsOfTheParserAreInPlainWords) {
+  const std::string model = tinyfable().string();
+  expect_mistake({"run", model, "-p", "a", "-p", "b"}, "error: --prompt is given 2 times\n", "");
+  expect_mistake({"run", model, "-p", "a", "--cores", "x, y"},
+                 "error: --cores takes even or uneven, not 'x, y'\n", "");
+  expect_mistake({"bench", model, "-o", "x"},
+                 "error: --output takes text, md, csv or json, not 'x'", "");
+  expect_mistake({"run", model, "-p", "a", "-f", "b"},
+                 "error: --prompt cannot be combined with --file\n", "");
+  expect_mistake({"plan", model, "--in-flight", "3"}, "error: --in-flight needs --accelerate\n",
+                 "");
+  expect_mistake({"plan", model, "--quiet=x"}, "error: --quiet does not take the value 'x'\n", "");
+  expect_mistake({"run", model, "-p"}, "error: --prompt needs a value: TEXT\n", "");
+}
+
 TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {
   const std::string model = tinyfable().string();
   expect_mistake({"run", model, "--ids", "1,abc,3"}, "'abc' is not a number from 0 to", "");

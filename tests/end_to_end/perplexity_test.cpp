@@ -276,12 +276,12 @@ TEST(PplCommand, RefusesWhatCannotBeMeasured) {
   expect_refused("ppl", {"--text", kText, "-c", "2"}, 2, "empty second half");
   expect_refused("ppl", {"--text", kText, "--count", "none"}, 2, "--count");
   expect_refused("ppl", {"--text", kText, "--count", "all", "--ppl-stride", "8"}, 2,
-                 "excludes --count");
+                 "--ppl-stride cannot be combined with --count");
   expect_refused("ppl", {"--text", kText, "--ppl-stride", "0"}, 2, "--ppl-stride takes");
   expect_refused("ppl", {"--text", kText, "-c", "8", "--ppl-stride", "16"}, 2,
                  "--ppl-stride 16 leaves");
   expect_refused("ppl", {"--text", kText, "--chunks", "0"}, 2, "--chunks takes");
-  expect_refused("ppl", {"--text", kText, "--ids", "1"}, 2, "excludes");
+  expect_refused("ppl", {"--text", kText, "--ids", "1"}, 2, "cannot be combined with --");
 }
 
 /// A file of another program for --peer with one format.

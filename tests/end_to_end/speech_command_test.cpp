@@ -140,7 +140,8 @@ TEST_F(SpeechCommand, OtherSourcesAreRefused) {
   refused({"--audio", file("short.wav", chirp_file(16000, 5))}, 2, "needs at least");
   refused({"--audio", file("x.wav", "text")}, 3, "x.wav: not a WAV file");
   refused({"--audio", (folder_.path() / "none.wav").string()}, 3, "none.wav");
-  refused({"--audio", audio, "--source-ids", "1"}, 2, "excludes");
+  refused({"--audio", audio, "--source-ids", "1"}, 2,
+          "--source-ids cannot be combined with --audio");
   refused({"--source-features", file("x.f32", "abc")}, 3, "not a file of 32-bit floats");
   const testing::TemporaryFolder texts;
   testing::write_tiny_encoder_decoder(texts.path());

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "compiler/support/check.h"
 #include "compiler/support/stopwatch.h"
@@ -49,13 +48,17 @@ void add_beam_options(CLI::App& app, BeamOptions& options) {
   auto* penalty =
       add_number(app, "--length-penalty", options.length_penalty, -16, 16,
                  "Divide the score of a beam by length^X; > 0 favours long texts (default: 1)");
-  const std::map<std::string, int> stopping{
-      {"false", LLMC_BEAMS_LIKELY}, {"true", LLMC_BEAMS_FIRST}, {"never", LLMC_BEAMS_NEVER}};
-  auto* early = app.add_option("--early-stopping", options.stopping,
-                               "End the search when no beam is likely to become better (false), "
-                               "when all have ended (true), or when none can become better "
-                               "(never) (default: false)")
-                    ->transform(CLI::CheckedTransformer(stopping).description(""))
+  const auto take_stopping = [&options](const std::string& when) {
+    options.stopping = when == "true"    ? LLMC_BEAMS_FIRST
+                       : when == "never" ? LLMC_BEAMS_NEVER
+                                         : LLMC_BEAMS_LIKELY;
+  };
+  auto* early = app.add_option_function<std::string>(
+                       "--early-stopping", take_stopping,
+                       "End the search when no beam is likely to become better (false), "
+                       "when all have ended (true), or when none can become better "
+                       "(never) (default: false)")
+                    ->check(CLI::IsMember({"false", "true", "never"}))
                     ->type_name("WHEN");
   for (CLI::Option* option : {options.option, penalty, early}) option->group("Beam search");
   penalty->needs(options.option);

@@ -21,6 +21,7 @@
 #include "compiler/onnx/model.h"
 #include "compiler/support/atomic_output.h"
 #include "compiler/support/counted.h"
+#include "compiler/support/name_list.h"
 #include "compiler/support/nearest.h"
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
@@ -218,17 +219,40 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+/// A message of CLI11 with two variable parts: prefix, first, middle, second, suffix.
+struct Cli11Message {
+  std::string_view error, prefix, middle, suffix;
+  fmt::format_string<std::string, std::string> plain;  // the same in plain words
+};
+const Cli11Message kCli11Messages[] = {
+    {"ArgumentMismatch", "", ": 1 required ", " missing", "{} needs a value: {}"},
+    {"ArgumentMismatch", "", ": At Most 1 required but received ", "", "{} is given {} times"},
+    {"ExcludesError", "", " excludes ", "", "{} cannot be combined with {}"},
+    {"RequiresError", "", " requires ", "", "{} needs {}"},
+    {"ConversionError", "Could not convert: ", " = ", "", "{} does not take the value '{}'"},
+};
+
 /// Returns the message of CLI11's error in plain words: "--text needs a value: FILE" for
-/// "--text: 1 required FILE missing".
+/// "--text: 1 required FILE missing", and "--cores takes even or uneven, not 'x'" for
+/// "--cores: x not in {even,uneven}".
 std::string plain_message(const CLI::Error& error) {
-  constexpr std::string_view kRequired = ": 1 required ", kMissing = " missing";
   const std::string text = error.what();
-  const std::size_t at = text.find(kRequired);
-  if (error.get_name() != "ArgumentMismatch" || at == text.npos || !text.ends_with(kMissing))
-    return text;
-  const std::size_t type = at + kRequired.size();
-  return fmt::format("{} needs a value: {}", text.substr(0, at),
-                     text.substr(type, text.size() - kMissing.size() - type));
+  for (const Cli11Message& message : kCli11Messages) {
+    const std::size_t at = text.find(message.middle);
+    if (error.get_name() != message.error || at == text.npos || !text.starts_with(message.prefix) ||
+        !text.ends_with(message.suffix))
+      continue;
+    const std::size_t begin = message.prefix.size(), second = at + message.middle.size();
+    return fmt::format(message.plain, text.substr(begin, at - begin),
+                       text.substr(second, text.size() - message.suffix.size() - second));
+  }
+  constexpr std::string_view kColon = ": ", kNotIn = " not in {";
+  const std::size_t value = text.find(kColon), list = text.rfind(kNotIn);
+  if (error.get_name() != "ValidationError" || list == text.npos || value >= list) return text;
+  const std::size_t names = list + kNotIn.size();
+  return fmt::format("{} takes {}, not '{}'", text.substr(0, value),
+                     name_list(split(text.substr(names, text.size() - 1 - names)), " or "),
+                     text.substr(value + kColon.size(), list - value - kColon.size()));
 }
 
 int run_command_line(int argc, char** argv, exec::Ranks* ranks) {

@@ -130,8 +130,9 @@ Status apply_config_file(CLI::App& command, const std::string& path) {
   for (const CLI::Option* const option : changed) {
     for (const CLI::Option* const other : option->get_excludes()) {
       if (option->count() == 0 || other->count() == 0) continue;
-      return bad(fmt::format("{} excludes {}", option->get_name(), other->get_name()),
-                 "remove one of them");
+      return bad(
+          fmt::format("{} cannot be combined with {}", option->get_name(), other->get_name()),
+          "remove one of them");
     }
   }
   return ok_status();
