@@ -27,15 +27,21 @@ std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
 
 }  // namespace
 
+std::string_view source_unit(std::uint64_t width) {
+  return width == 0 ? "tokens" : width == 1 ? "samples" : "frames";
+}
+
 Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options) {
   const ir::TensorType& input = encoder.value(encoder.inputs().front()).type;
   const ir::Dim source = ir::Dim::symbol("source");
   const bool is_samples = std::ranges::all_of(
       input.dims, [](const ir::Dim& dim) { return dim.constant().value_or(1) == 1; });
+  const bool is_ids = input.element == ir::ElementType::kI64;
+  const std::string_view unit = source_unit(is_ids ? 0 : is_samples ? 1 : 2);
   if (ir::element_count(input)) {
-    const std::int64_t frames = *input.dims.back().constant();
-    if (options.source_max == 0 || options.source_max == frames) return plan::DimRange(frames);
-    return usage_error(fmt::format("the encoder reads {} frames, no other number", frames),
+    const std::int64_t size = *input.dims.back().constant();
+    if (options.source_max == 0 || options.source_max == size) return plan::DimRange(size);
+    return usage_error(fmt::format("the encoder reads {} {}, no other number", size, unit),
                        "leave out --source-ctx");
   }
   const ir::Dim rows = encoder.value(encoder.outputs().front()).type.dims[2];
@@ -50,7 +56,7 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
       std::max<std::int64_t>(1, passes::size_limit(encoder, rows).value_or(plan::kMaxContext));
   const std::int64_t most = last_at_most(positions, plan::kMaxContext, rows_of);
   const std::int64_t least = last_at_most(0, plan::kMaxContext, rows_of) + 1;
-  const std::int64_t usual = input.element == ir::ElementType::kI64 ? CompileOptions::kDefaultSource
+  const std::int64_t usual = is_ids       ? CompileOptions::kDefaultSource
                              : is_samples ? CompileOptions::kDefaultSamples
                                           : CompileOptions::kDefaultFrames;
   const std::int64_t wanted = options.source_max == 0 ? std::min(most, usual) : options.source_max;
@@ -58,7 +64,7 @@ Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptio
     return usage_error(fmt::format("the encoder has only {} positions", positions),
                        fmt::format("use --source-ctx {} or less", most));
   if (wanted < least)
-    return usage_error(fmt::format("a source of {} frames has no rows", wanted),
+    return usage_error(fmt::format("a source of {} {} has no rows", wanted, unit),
                        fmt::format("use --source-ctx {} or more", least));
   return plan::DimRange(least, wanted);
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "compiler/driver/encoder_source.h"
 #include "compiler/driver/library_status.h"
 #include "compiler/exec/ranks.h"
 #include "compiler/support/counted.h"
@@ -244,7 +245,7 @@ Status check_source(const ModelFacts& model, const EncoderInput& source) {
   if (size % width != 0)
     return usage_error(fmt::format("{} features are not frames of {}", size, width),
                        "give all features of each frame");
-  const char* const unit = wants_ids ? "tokens" : "frames";
+  const std::string_view unit = driver::source_unit(model.source_width);
   if (size / width < model.source_min)
     return usage_error(fmt::format("the source has {} {}, and the encoder needs at least {}",
                                    size / width, unit, model.source_min),

@@ -11,6 +11,7 @@
 namespace llmc::tests {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -199,6 +200,10 @@ TEST_F(EncoderDecoderCommand, PlanAndInspectShowBothParts) {
   // rest above 32 is padding.
   EXPECT_THAT(llmc({"plan", model(), "--quant", "f32"}).out,
               ContainsRegex(" numbers, 3[0-9]\\.[0-9]+ bits each, without the encoder; "));
+  // The encoder has a row in the weights and one in the scratch.
+  EXPECT_THAT(llmc({"plan", model()}).out,
+              AllOf(ContainsRegex("\n  encoder +[0-9]+ bytes .* all weights of the encoder\n"),
+                    ContainsRegex("\n    encoder +[0-9]+ bytes .* part of the scratch")));
   const ProgramRun inspected = llmc({"inspect", model()});
   EXPECT_EQ(inspected.code, 0);
   EXPECT_THAT(inspected.out, HasSubstr("layers 2,"));

@@ -55,6 +55,7 @@ class SpeechCommand : public RunOfModels {
 
 TEST_F(SpeechCommand, SoundIsSamples) {
   const std::string samples = model(EncoderSource::kSamples);
+  EXPECT_THAT(llmc({"plan", samples}).out, HasSubstr(" samples\n"));
   const std::string wav = chirp_file(16000, 900);
   const std::string from_file = hash(run(samples, {"--audio", file("a.wav", wav)}));
   float* read = nullptr;
@@ -150,7 +151,7 @@ TEST_F(SpeechCommand, OtherSourcesAreRefused) {
   EXPECT_THAT(text.err, HasSubstr("no encoder of sound"));
   const ProgramRun limit = llmc({"plan", samples, "--source-ctx", "10"});
   EXPECT_EQ(limit.code, 2);
-  EXPECT_THAT(limit.err, HasSubstr("a source of 10 frames has no rows"));
+  EXPECT_THAT(limit.err, HasSubstr("a source of 10 samples has no rows"));
   const ProgramRun fixed = llmc({"plan", model(EncoderSource::kSpectrogram), "--source-ctx", "10"});
   EXPECT_EQ(fixed.code, 2);
   EXPECT_THAT(fixed.err, HasSubstr("the encoder reads 30 frames, no other number"));

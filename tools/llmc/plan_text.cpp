@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "compiler/driver/encoder_source.h"
 #include "compiler/support/counted.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/cli.h"
@@ -201,16 +202,24 @@ std::uint64_t size_of(const Json& plan, const char* name) {
   return plan.at("bytes").at(name).get<std::uint64_t>();
 }
 
-/// Returns the lines of the weights: all weights, then each format.
+/// Returns the section of the encoder that is compiled together with a decoder: of sources, images
+/// or sound; nullptr if there is none.
+const Json* encoder_section(const Json& plan) {
+  for (const char* const name : {"source", "image"})
+    if (plan.contains(name)) return &plan.at(name);
+  return nullptr;
+}
+
+/// Returns the lines of the weights: all weights, then each format, then those of an encoder.
 std::string weights_text(const Json& plan, const std::vector<FormatShare>& shares,
                          const SizeLines& line) {
   const std::uint64_t all = size_of(plan, "weights");
   std::uint64_t numbers = 0;
   for (const FormatShare& share : shares) numbers += share.numbers;
-  std::uint64_t listed = all;  // the encoder's are not listed
-  for (const char* const section : {"source", "image"})
-    if (plan.contains(section))
-      listed -= std::min(listed, plan.at(section).value("encoder_weights", std::uint64_t{0}));
+  const Json* const encoder = encoder_section(plan);
+  const std::uint64_t of_encoder =
+      encoder == nullptr ? 0 : encoder->value("encoder_weights", std::uint64_t{0});
+  const std::uint64_t listed = all - std::min(all, of_encoder);
   const std::string per_token =
       is_plain(plan)
           ? ""
@@ -231,6 +240,7 @@ std::string weights_text(const Json& plan, const std::vector<FormatShare>& share
                              bits_each(share.bytes, share.numbers), share.roles_text(),
                              share.history.empty() ? "" : "; ", printable(share.history)));
   }
+  if (of_encoder > 0) text += line("  encoder", of_encoder, "all weights of the encoder");
   return text;
 }
 
@@ -269,27 +279,21 @@ std::string constants_text(const Json& plan, const SizeLines& line) {
 
 /// Returns the line of an encoder-decoder's sources in the arena.
 std::string source_text(const Json& source, const SizeLines& line) {
-  const std::string unit =
-      source.at("width") == 0
-          ? "tokens"
-          : fmt::format("rows from {} frames", source.at("max").get<std::uint64_t>());
+  const auto width = source.at("width").get<std::uint64_t>();
+  const std::string from =
+      width == 0 ? "" : fmt::format("rows from {} ", source.at("max").get<std::uint64_t>());
   const auto count = source.value("count", std::uint64_t{1});
-  return line("  source", count * source.at("bytes").get<std::uint64_t>(),
-              fmt::format("{}keys and values of up to {} {}; the encoder uses {} of scratch and {} "
-                          "of the weights",
-                          count == 1 ? "" : fmt::format("{} sources, ", count),
-                          source.at("rows").get<std::uint64_t>(), unit,
-                          human_bytes(source.at("encoder_arena").get<std::uint64_t>()),
-                          human_bytes(source.at("encoder_weights").get<std::uint64_t>())));
+  return line(
+      "  source", count * source.at("bytes").get<std::uint64_t>(),
+      fmt::format("{}keys and values of up to {} {}{}",
+                  count == 1 ? "" : fmt::format("{} sources, ", count),
+                  source.at("rows").get<std::uint64_t>(), from, driver::source_unit(width)));
 }
 
 /// Returns the lines of an image or audio encoder.
 std::string image_text(const Json& image) {
-  return fmt::format("{} encoder: up to {} rows, uses {} of scratch and {} of the weights\n",
-                     image.contains("sound") ? "audio" : "image",
-                     image.at("rows").get<std::uint64_t>(),
-                     human_bytes(image.at("encoder_arena").get<std::uint64_t>()),
-                     human_bytes(image.at("encoder_weights").get<std::uint64_t>())) +
+  return fmt::format("{} encoder: up to {} rows\n", image.contains("sound") ? "audio" : "image",
+                     image.at("rows").get<std::uint64_t>()) +
          open_dims_text(image.value("open_dims", Json::array())) +
          ports_text("input", image.at("inputs"));
 }
@@ -314,6 +318,9 @@ std::string arena_text(const Json& plan, const SizeLines& line) {
                fmt::format("chunks of {}{}, up to {}",
                            counted(options.at("chunk").get<std::uint32_t>(), "token"),
                            in_flight_text(plan), threads));
+  if (const Json* const encoder = encoder_section(plan))
+    text += line("    encoder", encoder->at("encoder_arena").get<std::uint64_t>(),
+                 "part of the scratch that the encoder uses");
   if (plan.contains("source")) text += source_text(plan.at("source"), line);
   if (plan.contains("image")) text += image_text(plan.at("image"));
   return text;
