@@ -166,6 +166,26 @@ TEST(PlanCommand, NamesTheTargetAndWhereItComesFrom) {
   EXPECT_EQ(list[1]["target_reason"], "given");
 }
 
+TEST(PlanCommand, NamesOfWeightsAreNotCut) {
+  const testing::TemporaryFolder folder;
+  const std::string model = (folder.path() / "sum.onnx").string();
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{2}, std::int64_t{2}});
+  std::string value = "x", listed;
+  for (const char letter : {'a', 'b', 'c', 'd', 'e'}) {
+    const std::string name(40, letter);
+    const std::vector<float> weights{static_cast<float>(letter), 1, 2, 3};
+    value = b.node("Relu", {b.node("Add", {value, b.floats(name, {2, 2}, weights)})});
+    if (letter != 'e') listed += name + ", ";
+  }
+  b.node("Neg", {value}, {}, "y");
+  b.float_output("y", {std::int64_t{2}, std::int64_t{2}});
+  b.save(model);
+  const ProgramRun planned = llmc({"plan", model});
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  EXPECT_THAT(planned.out, HasSubstr(listed + "1 more\n"));
+}
+
 TEST(PlanCommand, PlansWeightsInAFile) {
   const std::string model = tinyfable().string();
   EXPECT_EQ(Json::parse(llmc({"plan", model, "--json"}).out)["options"]["weights"], "embed");

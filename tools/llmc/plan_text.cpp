@@ -31,14 +31,15 @@ struct FormatShare {
     return !format.starts_with("table") &&
            (history.starts_with("quantized from float") || history.starts_with("requantized"));
   }
-  /// Returns the roles, "gate_up, head", or the first few of many.
+  /// Returns the roles, "gate_up, head", or the first few of many. No name is cut.
   std::string roles_text() const {
-    constexpr std::size_t kMaxListed = 8;
-    const auto listed = std::min(roles.size(), kMaxListed);
-    const auto end = roles.begin() + static_cast<std::ptrdiff_t>(listed);
-    const std::string more =
-        listed < roles.size() ? fmt::format(", {} more", roles.size() - listed) : "";
-    return printable(fmt::format("{}{}", fmt::join(roles.begin(), end, ", "), more));
+    constexpr std::size_t kMaxListed = 8, kMaxBytes = 160;
+    std::string text;
+    std::size_t listed = 0;
+    for (; listed < std::min(roles.size(), kMaxListed) && text.size() <= kMaxBytes; ++listed)
+      text += (listed > 0 ? ", " : "") + printable(roles[listed]);
+    if (listed < roles.size()) text += fmt::format(", {} more", roles.size() - listed);
+    return text;
   }
 };
 
