@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <memory>
+
 #include "compiler/support/check.h"
 #include "compiler/support/statistics.h"
 #include "compiler/support/stopwatch.h"
@@ -36,10 +38,25 @@ Result<double> measure_steps(const exec::NativeModel& native,
   return median(std::move(seconds));
 }
 
+/// Compiles and loads the model in the formats of `mode`.
+Result<std::unique_ptr<exec::NativeModel>> load_mode(const CompareOptions& options,
+                                                     const Mode& mode,
+                                                     const driver::Progress& progress) {
+  exec::NativeOptions native = options.native;
+  native.compile.quant = mode.quant;
+  native.compile.kv = mode.kv;
+  if (mode.has_budget()) {
+    native.compile.budget = driver::WeightBudget{mode.fit, mode.max_kl, options.budget_text};
+  } else if (!ir::is_quantized(mode.quant.format)) {
+    native.compile.calibration.reset();
+  }
+  return exec::load_native(native, progress);
+}
+
 }  // namespace
 
 std::string Mode::weights_text() const {
-  if (fit > 0) return fmt::format("fit {}", fit);
+  if (fit > 0) return "fit " + fit_text;
   return max_kl > 0 ? fmt::format("max-kl {}", max_kl) : passes::quant_name(quant);
 }
 
@@ -55,16 +72,15 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
   LLMC_TRY(const auto base, exec::load_native(base_options(options.native), progress));
   LLMC_TRY(const std::vector<std::int32_t> prompt, prompt_of(options, base->model().ctx));
   Comparison result{.rows = {}, .weights_per_token = base->bundle_facts().parameters_per_token};
+  // Models with a budget are compiled into the cache first: an impossible budget fails before
+  // anything is measured. They are unloaded, because together they may need too much memory.
   for (const Mode& mode : options.modes) {
-    exec::NativeOptions native = options.native;
-    native.compile.quant = mode.quant;
-    native.compile.kv = mode.kv;
-    if (mode.has_budget()) {
-      native.compile.budget = driver::WeightBudget{mode.fit, mode.max_kl, options.budget_text};
-    } else if (!ir::is_quantized(mode.quant.format)) {
-      native.compile.calibration.reset();
-    }
-    LLMC_TRY(const auto tested, exec::load_native(native, progress));
+    if (!mode.has_budget() || !options.native.use_cache) continue;
+    if (auto model = load_mode(options, mode, progress); !model.ok())
+      return std::move(model).error();
+  }
+  for (const Mode& mode : options.modes) {
+    LLMC_TRY(const auto tested, load_mode(options, mode, progress));
     const driver::BundleFacts& facts = tested->bundle_facts();
     CompareRow row{.mode = mode,
                    .weight_bytes = facts.weights_bytes,

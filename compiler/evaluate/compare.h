@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "compiler/evaluate/perplexity.h"
@@ -13,13 +14,18 @@ namespace llmc::evaluate {
 /// A combination of weight and cache formats.
 struct Mode {
   passes::QuantScheme quant = passes::kQ4Mixed;
-  std::uint64_t fit = 0;  // if > 0, in place of `quant`: maximum bytes of weights (--fit)
-  double max_kl = 0;      // if > 0, in place of `quant`: maximum KL divergence in nats (--max-kl)
+  std::uint64_t fit = 0;      // if > 0, in place of `quant`: maximum bytes of weights (--fit)
+  std::string fit_text = {};  // `fit` as it was given, such as "12MiB"
+  double max_kl = 0;  // if > 0, in place of `quant`: maximum KL divergence in nats (--max-kl)
   KvFormats kv = {};
   bool has_budget() const { return fit > 0 || max_kl > 0; }
-  /// Returns, for example, "q4m", "fit 12582912" or "max-kl 0.02".
+  /// Returns, for example, "q4m", "fit 12MiB" or "max-kl 0.02".
   std::string weights_text() const;
-  bool operator==(const Mode&) const = default;
+  /// Ignores fit_text: 1MiB and 1048576B are one budget.
+  bool operator==(const Mode& other) const {
+    return std::tie(quant, fit, max_kl, kv) ==
+           std::tie(other.quant, other.fit, other.max_kl, other.kv);
+  }
 };
 
 struct CompareOptions {

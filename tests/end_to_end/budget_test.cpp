@@ -95,7 +95,8 @@ TEST_F(Budget, TheCompiledModelHasThePlansFormatsAndTheSameBitsOnEveryTarget) {
   const std::string bytes = "1.25MB";
   const Json planned = plan({"--fit", bytes});
   const ProgramRun table = run("plan", {"--fit", bytes, "--calibrate", text()});
-  EXPECT_THAT(table.out, AllOf(HasSubstr("\nformats "), HasSubstr("% of the divergence\n")));
+  EXPECT_THAT(table.out, AllOf(HasSubstr("\nformats     --fit 1.19 MiB: "),
+                               HasSubstr("% of the divergence\n")));
   const std::string out = (folder_.path() / "m").string();
   const Arguments compile{"--fit",       bytes,       "--calibrate",          text(), "-o", out,
                           "--cflag=-O0", "--ctx=128", "--target=generic,avx2"};

@@ -100,16 +100,22 @@ TEST(Tables, NamesOfBudgetsAreAligned) {
   const ModelFolder model({.layers = 1});
   std::string ids = "1";
   for (int i = 0; i < 100; ++i) ids += fmt::format(",{}", 2 + i % 7);
-  const ProgramRun ran =
-      llmc({"compare", model.path().string(), "--ids", ids, "--window=8", "--chunks=1", "--steps=1",
-            "--quant=q8", "--fit=1000kB", "--target=generic", "--cflag=-O0", "-q"});
+  const auto compare = [&](const char* fit) {
+    return llmc({"compare", model.path().string(), "--ids", ids, "--window=8", "--chunks=1",
+                 "--steps=1", "--quant=q8", fit, "--target=generic", "--cflag=-O0", "-q"});
+  };
+  const ProgramRun impossible = compare("--fit=1000kB,1kB");
+  EXPECT_EQ(impossible.code, 5);
+  EXPECT_THAT(impossible.err, HasSubstr("the weights need at least "));
+  EXPECT_EQ(impossible.out, "") << "no row is measured";
+  const ProgramRun ran = compare("--fit=1000kB");
   ASSERT_EQ(ran.code, 0) << ran.err;
   std::istringstream lines(ran.out);
   std::string head, quant, fit;
   std::getline(lines, head);
   std::getline(lines, quant);
   std::getline(lines, fit);
-  EXPECT_THAT(fit, HasSubstr("fit 1000000 "));
+  EXPECT_THAT(fit, HasSubstr("fit 1000kB "));
   EXPECT_EQ(fit.find("f16"), head.find("cache")) << ran.out;
   EXPECT_EQ(quant.find("f16"), head.find("cache")) << ran.out;
 }

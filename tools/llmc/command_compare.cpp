@@ -73,7 +73,7 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
   for (const std::string& size :
        budget.has_fit() ? split(budget.fit) : std::vector<std::string>()) {
     LLMC_TRY(const std::uint64_t fit, parse_fit(size));
-    add({.fit = fit});
+    add({.fit = fit, .fit_text = size});
   }
   for (const std::string& nats :
        budget.has_max_kl() ? split(budget.max_kl) : std::vector<std::string>()) {
@@ -88,8 +88,8 @@ Result<std::vector<evaluate::Mode>> modes_of(const CompareCommand& command) {
 Status check_svg(const CompareCommand& command, const std::vector<evaluate::Mode>& modes) {
   if (command.svg.empty()) return ok_status();
   LLMC_RETURN_IF_ERROR(check_output_file("--svg", command.svg));
-  constexpr evaluate::Mode kBase{.quant = ir::WeightFormat::kF32, .kv = {}};
-  const auto differs = [&](const evaluate::Mode& mode) { return mode != kBase; };
+  const evaluate::Mode base{.quant = ir::WeightFormat::kF32, .kv = {}};
+  const auto differs = [&](const evaluate::Mode& mode) { return mode != base; };
   if (!command.peers.empty() || std::ranges::any_of(modes, differs)) return ok_status();
   return usage_error("--svg: f32 weights with an f32 cache have no KL divergence to draw",
                      "add formats to --quant or --kv, such as --quant f32,q8,q4");

@@ -116,7 +116,7 @@ std::string budget_text(const Json& budget) {
       "{:<11} {}: KL divergence of rounding the weights {:.6f} nats estimated, {:.6f} measured on "
       "{} tokens{}\n",
       "formats",
-      budget.contains("fit") ? fmt::format("--fit {}", budget.at("fit").get<std::uint64_t>())
+      budget.contains("fit") ? "--fit " + human_bytes(budget.at("fit").get<std::uint64_t>())
                              : fmt::format("--max-kl {}", budget.at("max_kl").get<double>()),
       estimated, budget.at("measured_kl").get<double>(),
       budget.at("measured_tokens").get<std::uint64_t>(),
