@@ -218,6 +218,15 @@ Result<ir::Graph> choose_sizes(ir::Graph graph, const plan::DimRanges& ranges) {
   }
 }
 
+/// Adds a hint to an error that a size of 0 may have caused.
+Diagnostic explain_zero(Diagnostic error, const plan::DimRanges& dims) {
+  const auto zero =
+      std::ranges::find(dims, plan::DimRange(0), &plan::DimRanges::value_type::second);
+  if (error.hint.empty() && zero != dims.end())
+    error.hint = fmt::format("{} is given: use a size of at least 1", dim_flag(zero->first, "0"));
+  return error;
+}
+
 }  // namespace
 
 Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
@@ -235,7 +244,9 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
       dim = *size;
     }
   }
-  LLMC_TRY(ir::Graph bound, ir::infer_graph(std::move(graph)));
+  auto inferred = ir::infer_graph(std::move(graph));
+  if (!inferred.ok()) return explain_zero(inferred.error().first(), dims);
+  ir::Graph bound = *std::move(inferred);
   if (std::ranges::any_of(dims, [](const auto& dim) { return !dim.second.is_number(); })) {
     LLMC_TRY(bound, choose_sizes(std::move(bound), dims));
   }

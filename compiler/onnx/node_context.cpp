@@ -351,11 +351,20 @@ void NodeContext::refuse_unread() {
       return unsupported("has the attribute '" + printable(attribute.name(), 60) + "'" + elsewhere);
 }
 
+bool NodeContext::is_empty(ValueId value) const {
+  return value.exists() && !scope_.constants.contains(value) &&
+         std::ranges::any_of(type(value).dims,
+                             [](const ir::Dim& dim) { return dim.constant() == 0; });
+}
+
 void NodeContext::fail(Diagnostic diagnostic) {
   if (error_) return;
   diagnostic.file = file_.name;
   diagnostic.node = origin_.node;
   diagnostic.op = node_.op_type();
+  if (diagnostic.hint.empty() && diagnostic.kind == ErrorKind::kBadInput &&
+      std::ranges::any_of(inputs_, [&](ValueId v) { return is_empty(v); }))
+    diagnostic.hint = "an operand has no elements: export the model with sizes of at least 1";
   error_ = std::move(diagnostic);
 }
 

@@ -154,6 +154,8 @@ class NodeContext {
   const onnx::AttributeProto* find(std::string_view name) const;
   const onnx::AttributeProto* find(std::string_view name, onnx::AttributeProto::AttributeType type);
   void fail(Diagnostic diagnostic);
+  /// Returns whether a value that is not constant has a dim of 0.
+  bool is_empty(ir::ValueId value) const;
   std::string value_name(std::size_t slot) const;
   /// Reports an error if the product of the known dims of `value` does not fit i64.
   void check_size(ir::ValueId value);

@@ -116,6 +116,9 @@ TEST(FunctionDims, LengthsOfSoundsHaveUsualBounds) {
   const ProgramRun sound = planned({"batch_size", "samples"}, false);
   EXPECT_EQ(sound.code, 0) << sound.err;
   EXPECT_THAT(sound.err, HasSubstr("assuming --dim batch_size=1 --dim samples=10..480000"));
+  const ProgramRun none = llmc({"plan", model, "--dim", "batch_size=1", "--dim", "samples=0"});
+  EXPECT_EQ(none.code, 3);
+  EXPECT_THAT(none.err, HasSubstr("hint: --dim samples=0 is given: use a size of at least 1"));
   const ProgramRun spectrogram = planned({"batch_size", std::int64_t{8}, "frames"}, true);
   EXPECT_EQ(spectrogram.code, 0) << spectrogram.err;
   EXPECT_THAT(spectrogram.err, HasSubstr("assuming --dim batch_size=1 --dim frames=10..3000"));

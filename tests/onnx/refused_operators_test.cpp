@@ -235,6 +235,17 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedOperators, ::testing::ValuesIn(refused()),
                          [](const auto& info) { return info.param.name; });
 
 // All unsupported nodes are reported together, including those found during conversion.
+TEST(EmptyOperands, AreAHint) {
+  OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{1}, std::int64_t{1}, std::int64_t{0}});
+  b.node("Conv", {"x", b.floats("w", {4, 1, 10}, Floats(40, 0.1F))}, {}, "y");
+  b.float_output("y", {});
+  const auto model = import(b);
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().first().hint,
+            "an operand has no elements: export the model with sizes of at least 1");
+}
+
 TEST(UnsupportedOperators, AreReportedTogether) {
   OnnxBuilder b(11);
   b.float_input("x", {std::int64_t{2}, std::int64_t{3}, std::int64_t{4}});
