@@ -119,6 +119,8 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"plan", model, "--ctx", "4294967297"}, "not '4294967297'");
   expect_usage_error({"plan", model, "--block", "7"}, "a KV cache block cannot have 7 tokens");
   expect_usage_error({"plan", model, "--chunk", "0"}, "--chunk takes");
+  expect_usage_error({"plan", model, "--chunk", "512", "--ctx", "256"},
+                     "--chunk 512 is more than --ctx 256");
   expect_usage_error({"plan", model, "--threads-max", "0"}, "--threads-max takes");
   expect_usage_error({"plan", model, "--quant", "q5"}, "--quant q5");
   expect_usage_error({"plan", model, "--kv", "f15"}, "--kv f15");

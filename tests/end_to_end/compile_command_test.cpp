@@ -204,6 +204,13 @@ TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
   EXPECT_EQ(chunk({"--target=avx2"}), 128);
   EXPECT_EQ(chunk({"--target=arm64"}), 32);
   EXPECT_EQ(chunk({"--target=avx2", "--chunk=32"}), 32);
+  // A pass may also run one token of each sequence.
+  EXPECT_EQ(chunk({"--ctx=16", "--batch=32", "--sequences=32", "--chunk=32"}), 32);
+  // No prompt is longer than the context, which is the trained one by default.
+  const ProgramRun trained = llmc({"plan", tinyfable().string(), "--chunk=512"});
+  EXPECT_EQ(trained.code, 0);
+  EXPECT_THAT(trained.err, HasSubstr("--chunk 512 takes memory that no prompt uses"));
+  EXPECT_THAT(trained.err, HasSubstr("hint: --chunk 384"));
 }
 
 TEST(PlanCommand, ErrorsNameTheFolderOfAFile) {

@@ -119,17 +119,24 @@ Result<driver::Source> import_source(const BuildOptions& options, driver::Compil
 void note_plan(const BuildOptions& options, const plan::Plan& plan, const Globals& globals) {
   note_warnings(globals, plan);
   const plan::PlanOptions& planned = plan.options;
-  const bool has_context = plan.kv.blocks > 0 && planned.ctx == options.model.compile.ctx;
-  if (has_context && !planned.ctx_given && planned.trained_ctx == 0)
+  const bool has_cache = plan.kv.blocks > 0;
+  if (has_cache && planned.ctx == options.model.compile.ctx && !planned.ctx_given &&
+      planned.trained_ctx == 0)
     remark(globals, fmt::format("the model does not say which context it was trained for: it gets "
                                 "{} tokens; --ctx sets another",
                                 planned.ctx));
-  if (plan.kv.blocks > 0 && planned.shard.index == 0 && planned.tokenizer_file.empty() &&
+  if (has_cache && planned.shard.index == 0 && planned.tokenizer_file.empty() &&
       planned.tokenizer_refused.empty())
     remark(globals,
            fmt::format("{} comes without a tokenizer (docs/tokenizers.md): `llmc run` will take "
                        "token ids instead of text",
                        printable(options.model.model, 200)));
+  const std::uint32_t chunk = options.model.compile.chunk;
+  const std::uint32_t most = std::max(planned.ctx, planned.batch);
+  if (has_cache && chunk > most)
+    remark(globals, fmt::format("--chunk {} takes memory that no prompt uses: the context has {} "
+                                "tokens\nhint: --chunk {}",
+                                chunk, planned.ctx, most));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant,
                     options.model.compile.requantize);

@@ -305,6 +305,12 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
   LLMC_TRY(result.opt_level, parse_opt_level(options.opt_level));
   LLMC_TRY(result.quant, parse_quant(options.quant));
   result.quant_given = options.quant_option != nullptr && options.quant_option->count() > 0;
+  // A pass runs tokens of a prompt, or one token of each sequence of a batch.
+  const std::uint32_t most = std::max(result.ctx, result.batch);
+  if (result.ctx_given && result.chunk > most && !driver::looks_like_bundle(options.model))
+    return usage_error(
+        fmt::format("--chunk {} is more than --ctx {}", result.chunk, result.ctx),
+        fmt::format("a pass has no more tokens than the context or a batch: --chunk {}", most));
   result.kv = plan::default_kv_formats(result.quant.format);
   if (!options.kv.empty()) {
     LLMC_TRY(result.kv, plan::parse_kv_formats(options.kv));
