@@ -129,6 +129,8 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"plan", model, "--cc", "clang++"}, "--cc");
   expect_usage_error({"verify", model, "--target=generic", "--ids", "1,5000"}, "5000");
   expect_usage_error({"verify", model, "-t", "0"}, "--threads takes");
+  expect_usage_error({"verify", model, "--json", "-o", "md"},
+                     "--json cannot be combined with --output md");
   const auto run = [&](std::vector<std::string> more, const std::string& words) {
     std::vector<std::string> arguments{"run", path, "-p", "Once"};
     arguments.insert(arguments.end(), more.begin(), more.end());

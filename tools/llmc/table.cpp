@@ -43,9 +43,14 @@ CLI::Option* add_table_format(CLI::App& app, TableFormat& format) {
                                                         {"md", TableFormat::kMarkdown},
                                                         {"csv", TableFormat::kCsv},
                                                         {"json", TableFormat::kJson}};
+  const auto take = [&format, json = app.get_option("--json")](const std::string& name) {
+    format = names.at(name);
+    if (json->count() > 0 && format != TableFormat::kJson)
+      throw CLI::ValidationError("--json cannot be combined with --output " + name);
+  };
   return app
       .add_option_function<std::string>(
-          "-o,--output", [&format](const std::string& name) { format = names.at(name); },
+          "-o,--output", take,
           "Output format: text (aligned columns), md, csv or json (default: text)")
       ->check(CLI::IsMember({"text", "md", "csv", "json"}))
       ->type_name("FORMAT");
