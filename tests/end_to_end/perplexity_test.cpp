@@ -186,9 +186,9 @@ TEST(PplCommand, PrintsTheErrorBesideTheResult) {
   const ProgramRun ran = llmc({"ppl", kModel, kFast, "--quant=f32", "-f", kText, "-c", "96",
                                "--ppl-stride", "64", "--chunks", "2"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_THAT(ran.out, MatchesRegex("[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
+  EXPECT_THAT(ran.out, MatchesRegex("perplexity +[0-9]+\\.[0-9]{4} \\+- [0-9]+\\.[0-9]{4}\n"));
   EXPECT_THAT(ran.err, HasSubstr("2 windows of 128 tokens with a BOS token, 64 tokens "
-                                 "apart, the last 64 of each counted: 128"));
+                                 "apart, the last 64 of each counted: 128 tokens; "));
 }
 
 TEST(PplCommand, WindowsLongerThanTheModelWasTrainedForAreAWarning) {

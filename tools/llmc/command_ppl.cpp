@@ -18,14 +18,13 @@ struct PplCommand {
   bool kl = false;
 };
 
+std::string with_error(const char* name, evaluate::Estimate e, int digits, const char* unit = "") {
+  return fmt::format("{:<22}{:.{}f} +- {:.{}f}{}\n", name, e.value, digits, e.error, digits, unit);
+}
+
 std::string divergence_text(const evaluate::Divergence& d) {
   const auto row = [](const char* name, double value) {
     return fmt::format("{:<22}{:.6f}\n", name, value);
-  };
-  const auto with_error = [](const char* name, evaluate::Estimate e, int digits,
-                             const char* unit = "") {
-    return fmt::format("{:<22}{:.{}f} +- {:.{}f}{}\n", name, e.value, digits, e.error, digits,
-                       unit);
   };
   return with_error("perplexity of f32", d.base_perplexity, 4) + with_error("ratio", d.ratio, 5) +
          with_error("KL divergence, mean", d.kl, 6, " nats") + row("  median", d.median) +
@@ -67,10 +66,8 @@ Result<int> ppl(const PplCommand& command, const Globals& globals) {
     print_json(json);
     return 0;
   }
-  const std::string result =
-      fmt::format("{:.4f} +- {:.4f}\n", report.perplexity.value, report.perplexity.error);
-  print(divergence ? fmt::format("{:<22}", "perplexity") + result + divergence_text(*divergence)
-                   : result);
+  print(with_error("perplexity", report.perplexity, 4) +
+        (divergence ? divergence_text(*divergence) : std::string()));
   note(globals, fmt::format("{}, kv {}: {}; {:.1f} tokens/s", format, report.kv,
                             windows_text(command.text, report, bos),
                             static_cast<double>(report.predicted) / report.seconds));

@@ -142,7 +142,7 @@ std::string windows_text(const TextOptions& options, const evaluate::PerplexityR
   } else {
     text += options.counted == "all" ? ", all tokens" : ", the second half of each";
   }
-  return text + fmt::format(" counted: {}", report.predicted);
+  return text + fmt::format(" counted: {}", counted(report.predicted, "token"));
 }
 
 Json windows_json(const TextOptions& options, const evaluate::PerplexityReport& report,

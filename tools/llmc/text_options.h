@@ -36,7 +36,7 @@ Status fit_context(const ModelOptions& model, std::uint32_t steps, evaluate::Mea
                    driver::CompileOptions& compile, const Globals& globals);
 
 /// Returns a text about a report's windows, such as "5 windows of 512 tokens, the second half of
-/// each counted: 1280".
+/// each counted: 1280 tokens".
 std::string windows_text(const TextOptions& options, const evaluate::PerplexityReport& report,
                          std::int32_t bos);
 
