@@ -157,7 +157,9 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
   EXPECT_EQ(verified.code, 0) << verified.err;
   EXPECT_THAT(verified.out,
               AllOf(HasSubstr("golden q4m,kv=f16: equal: " + golden->hashes["q4m,kv=f16"]),
-                    HasSubstr("golden q4m,kv=f16/200+4: equal: "), HasSubstr("chunks of")));
+                    HasSubstr("golden q4m,kv=f16/200+4: equal: "),
+                    HasSubstr(" chunks (forward passes of at most 32 tokens) and 4 steps"),
+                    HasSubstr("the same bits in chunks of")));
   const ProgramRun with_model =
       llmc({"verify", bundle, "--model", tinyfable().string(), "--short"});
   EXPECT_EQ(with_model.code, 0) << with_model.err;

@@ -148,13 +148,13 @@ void print_points(const evaluate::VerifyReport& report, TableFormat format) {
   print(table.text());
 }
 
-/// Returns the extent of a run: "long: 200 prompt tokens and 4 steps in 7 KV blocks and 3 chunks of
-/// at most 128: reference, hash, …".
+/// Returns the extent of a run: "long: 200 prompt tokens in 3 chunks (forward passes of at most 128
+/// tokens) and 4 steps, in 7 KV blocks: reference, hash, …".
 std::string coverage_text(const evaluate::VerifyRun& run) {
   std::string text =
-      fmt::format("{}: {} and {} in {} and {} of at most {}: {}", run.name,
-                  counted(run.prompt_tokens, "prompt token"), counted(run.steps, "step"),
-                  counted(run.kv_blocks, "KV block"), counted(run.chunks, "chunk"), run.chunk,
+      fmt::format("{}: {} in {} (forward passes of at most {} tokens) and {}, in {}: {}", run.name,
+                  counted(run.prompt_tokens, "prompt token"), counted(run.chunks, "chunk"),
+                  run.chunk, counted(run.steps, "step"), counted(run.kv_blocks, "KV block"),
                   run.reference ? "reference, hash" : "hash");
   if (run.other_chunk != 0)
     text += fmt::format(", {} bits in chunks of {}", run.chunks_ok() ? "the same" : "OTHER",
