@@ -361,9 +361,10 @@ Result<BundleFacts> read_bundle(const fs::path& folder) {
   if (json.contains("kind") && json["kind"] == "function") {
     Diagnostic d = bad("the bundle is a compiled function, not a decoder");
     d.kind = ErrorKind::kUnsupported;
-    d.hint = "link it: " + name +
-             ".h says what it takes and gives; `llmc bench MODEL --dim NAME=N` "
-             "measures the function of the model that was compiled";
+    d.hint =
+        "to link it, see " + name +
+        ".h; to check or measure it, give the model that was compiled, with the same --dim, to "
+        "llmc verify, test-onnx or bench";
     return d;
   }
   auto facts = facts_of(json);

@@ -116,6 +116,10 @@ TEST(CompileCommand, FunctionsHaveSeveralTargetsToo) {
     EXPECT_EQ(bundle["plan"]["target"], target);
     EXPECT_TRUE(fs::exists(out.path() / "made/here" / ("relu-" + target) / "librelu.a"));
   }
+  const ProgramRun verified = llmc_in(out.path(), {"verify", "made/here/relu-generic"});
+  EXPECT_EQ(verified.code, 4);
+  EXPECT_THAT(verified.err, HasSubstr("the bundle is a compiled function, not a decoder"));
+  EXPECT_THAT(verified.err, HasSubstr("give the model that was compiled"));
   const ProgramRun inside = llmc_in(
       out.path(), {"compile", "relu.onnx", "--target=generic,arm64", "-o", "made/here/relu-arm64"});
   EXPECT_EQ(inside.code, 2);
