@@ -20,15 +20,27 @@ ValueId clipped(NodeContext& n, ValueId x, double low, double high) {
   return with_scalar(n, BinaryKind::kMin, with_scalar(n, BinaryKind::kMax, x, low), high);
 }
 
+namespace {
+
+/// x/2 (1 + inner).
+ValueId gelu(NodeContext& n, ValueId x, ValueId inner) {
+  const ValueId half = with_scalar(n, BinaryKind::kMul, x, 0.5);
+  return binary(n, BinaryKind::kMul, half, with_scalar(n, BinaryKind::kAdd, inner, 1));
+}
+
+}  // namespace
+
+ValueId gelu_erf(NodeContext& n, ValueId x) {
+  const ValueId scaled = with_scalar(n, BinaryKind::kMul, x, 1 / std::numbers::sqrt2);
+  return gelu(n, x, unary(n, ir::UnaryKind::kErf, scaled));
+}
+
 ValueId gelu_tanh(NodeContext& n, ValueId x) {
   const ValueId cube = binary(n, BinaryKind::kMul, binary(n, BinaryKind::kMul, x, x), x);
   const ValueId sum =
       binary(n, BinaryKind::kAdd, x, with_scalar(n, BinaryKind::kMul, cube, 0.044715));
-  const ValueId inner =
-      unary(n, ir::UnaryKind::kTanh,
-            with_scalar(n, BinaryKind::kMul, sum, std::sqrt(2 / std::numbers::pi)));
-  return binary(n, BinaryKind::kMul, with_scalar(n, BinaryKind::kMul, x, 0.5),
-                with_scalar(n, BinaryKind::kAdd, inner, 1));
+  const ValueId scaled = with_scalar(n, BinaryKind::kMul, sum, std::sqrt(2 / std::numbers::pi));
+  return gelu(n, x, unary(n, ir::UnaryKind::kTanh, scaled));
 }
 
 std::optional<std::int64_t> known_dim(const NodeContext& n, ValueId x, std::int64_t axis) {

@@ -35,7 +35,9 @@ ir::ValueId reshaped(NodeContext& n, ir::ValueId x, std::vector<std::int64_t> sh
 /// Appends min(max(x, low), high) with scalar bounds.
 ir::ValueId clipped(NodeContext& n, ir::ValueId x, double low, double high);
 
-/// Appends x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
+/// Appends Gelu (Hendrycks & Gimpel 2016): x/2 (1 + erf(x/√2)).
+ir::ValueId gelu_erf(NodeContext& n, ir::ValueId x);
+/// Appends its approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
 ir::ValueId gelu_tanh(NodeContext& n, ir::ValueId x);
 
 /// Returns the size of a dim; nullopt if it is not constant.

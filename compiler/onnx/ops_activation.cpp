@@ -1,8 +1,5 @@
 // Activation functions, expressed by elementwise operators.
 
-#include <cmath>
-#include <numbers>
-
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -13,23 +10,12 @@ using enum ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-/// Gelu (Hendrycks & Gimpel 2016): x/2 (1 + erf(x/√2)). With approximate = "tanh": x/2 (1 +
-/// tanh(√(2/π) (x + 0.044715 x³))).
 void convert_gelu(NodeContext& n) {
   const ValueId x = n.in(0);
   const std::string approximate = n.text("approximate", "none");
-  ValueId inner;
-  if (approximate == "none") {
-    inner = unary(n, UnaryKind::kErf, with_scalar(n, kMul, x, 1 / std::numbers::sqrt2));
-  } else if (approximate == "tanh") {
-    const ValueId cube = binary(n, kMul, binary(n, kMul, x, x), x);
-    const ValueId sum = binary(n, kAdd, x, with_scalar(n, kMul, cube, 0.044715));
-    inner = unary(n, UnaryKind::kTanh, with_scalar(n, kMul, sum, std::sqrt(2 / std::numbers::pi)));
-  } else {
-    return n.bad("attribute 'approximate' is neither 'none' nor 'tanh'");
-  }
-  const ValueId half = with_scalar(n, kMul, x, 0.5);
-  n.emit(ir::Binary{kMul}, {half, with_scalar(n, kAdd, inner, 1)});
+  if (approximate == "none") return n.bind(0, gelu_erf(n, x));
+  if (approximate == "tanh") return n.bind(0, gelu_tanh(n, x));
+  n.bad("attribute 'approximate' is neither 'none' nor 'tanh'");
 }
 
 /// Swish (Ramachandran et al. 2017): x sigmoid(alpha x).

@@ -2,7 +2,6 @@
 
 #include <cfloat>
 #include <cmath>
-#include <numbers>
 
 #include "compiler/onnx/fused_activation.h"
 #include "compiler/onnx/lowering.h"
@@ -15,26 +14,17 @@ using ir::BinaryKind;
 using ir::UnaryKind;
 using ir::ValueId;
 
-ValueId scaled(NodeContext& n, ValueId x, double factor) {
-  return binary(n, BinaryKind::kMul, x, n.make_scalar(factor, x));
-}
 ValueId plus(NodeContext& n, ValueId a, ValueId b) {
   return binary(n, BinaryKind::kAdd, a, b);
 }
 
-/// x/2 (1 + erf(x/√2)).
-ValueId gelu(NodeContext& n, ValueId x) {
-  const ValueId inner = n.make(ir::Unary{UnaryKind::kErf}, {scaled(n, x, 1 / std::numbers::sqrt2)});
-  return binary(n, BinaryKind::kMul, scaled(n, x, 0.5), plus(n, inner, n.make_scalar(1, x)));
-}
-
 void convert_contrib_gelu(NodeContext& n) {
-  n.bind(0, gelu(n, n.in(0)));
+  n.bind(0, gelu_erf(n, n.in(0)));
 }
 
 /// Gelu(x + bias).
 void convert_bias_gelu(NodeContext& n) {
-  n.bind(0, gelu(n, plus(n, n.in(0), n.in(1))));
+  n.bind(0, gelu_erf(n, plus(n, n.in(0), n.in(1))));
 }
 
 /// The tanh form of Gelu, of x or x + bias.
@@ -47,8 +37,8 @@ void convert_fast_gelu(NodeContext& n) {
 void convert_quick_gelu(NodeContext& n) {
   const ValueId x = n.in(0);
   const float alpha = n.number("alpha", 1.702f);
-  const ValueId inner = alpha == 1 ? x : scaled(n, x, alpha);
-  n.bind(0, binary(n, BinaryKind::kMul, x, n.make(ir::Unary{UnaryKind::kSigmoid}, {inner})));
+  const ValueId inner = alpha == 1 ? x : with_scalar(n, BinaryKind::kMul, x, alpha);
+  n.bind(0, binary(n, BinaryKind::kMul, x, unary(n, UnaryKind::kSigmoid, inner)));
 }
 
 /// Binds output 3, the sum that is normalized. Reports an error and returns false if outputs 1 or 2
@@ -104,7 +94,7 @@ void convert_fused_matmul(NodeContext& n) {
     return n.unsupported("transBatchA and transBatchB are not supported");
   const ValueId product = n.make(ir::MatMul{}, {operand(0, "transA"), operand(1, "transB")});
   const float alpha = n.number("alpha", 1);
-  n.bind(0, alpha == 1 ? product : scaled(n, product, alpha));
+  n.bind(0, alpha == 1 ? product : with_scalar(n, BinaryKind::kMul, product, alpha));
 }
 
 }  // namespace
@@ -122,10 +112,10 @@ ValueId activated(NodeContext& n, ValueId x, const std::vector<std::optional<flo
   if (name == "Clip") return clipped(n, x, parameter(0, -FLT_MAX), parameter(1, FLT_MAX));
   if (name == "LeakyRelu")
     return n.make(ir::Where{}, {binary(n, BinaryKind::kLess, x, n.make_scalar(0, x)),
-                                scaled(n, x, parameter(0, 0.01f)), x});
+                                with_scalar(n, BinaryKind::kMul, x, parameter(0, 0.01f)), x});
   if (name == "HardSigmoid") {
-    const ValueId line =
-        plus(n, scaled(n, x, parameter(0, 0.2f)), n.make_scalar(parameter(1, 0.5f), x));
+    const ValueId line = plus(n, with_scalar(n, BinaryKind::kMul, x, parameter(0, 0.2f)),
+                              n.make_scalar(parameter(1, 0.5f), x));
     return clipped(n, line, 0, 1);
   }
   n.unsupported("the activation '" + name + "' is not supported");
