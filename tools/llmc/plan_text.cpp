@@ -19,6 +19,11 @@ namespace llmc::cli {
 
 namespace {
 
+/// Returns a member that is a number of at least 0. Throws nlohmann's exceptions.
+std::uint64_t number(const Json& object, const char* name) {
+  return object.at(name).get<std::uint64_t>();
+}
+
 /// Weights with the same format and history.
 struct FormatShare {
   std::string format;
@@ -53,9 +58,8 @@ std::vector<FormatShare> shares_of(const Json& weights) {
     auto share = std::ranges::find_if(
         shares, [&](const FormatShare& s) { return s.format == format && s.history == history; });
     if (share == shares.end()) share = shares.insert(shares.end(), {format, history, 0, 0, {}});
-    share->bytes += round_up(weight.at("bytes").get<std::uint64_t>(), kAlignment);
-    share->numbers +=
-        weight.at("rows").get<std::uint64_t>() * weight.at("columns").get<std::uint64_t>();
+    share->bytes += round_up(number(weight, "bytes"), kAlignment);
+    share->numbers += number(weight, "rows") * number(weight, "columns");
     if (std::ranges::count(share->roles, label) == 0) share->roles.push_back(label);
   }
   std::erase_if(shares, [](const FormatShare& share) { return share.numbers == 0; });
@@ -90,22 +94,19 @@ double bits_each(std::uint64_t bytes, std::uint64_t numbers) {
 std::string cache_text(const Json& plan) {
   const Json& options = plan.at("options");
   const Json& kv = plan.at("kv");
-  const auto ctx = options.at("ctx").get<std::uint32_t>();
-  const auto sequences = options.at("sequences").get<std::uint32_t>();
+  const auto ctx = number(options, "ctx");
+  const auto sequences = number(options, "sequences");
   const Json& model = plan.at("model");
   const char* const why =
       model.value("positions", std::uint64_t{0}) == ctx         ? " (the model's positions)"
       : model.value("trained_context", std::uint64_t{0}) == ctx ? " (trained context)"
                                                                 : "";
-  const std::uint64_t block = options.at("cache") == "contiguous"
-                                  ? std::uint64_t{ctx}
-                                  : options.at("block").get<std::uint64_t>();
-  return fmt::format(
-      "{}{}{} in {} of {}, {} per token in {}",
-      sequences == 1 ? "" : fmt::format("{} sequences of ", sequences), counted(ctx, "token"), why,
-      counted(kv.at("blocks").get<std::uint64_t>(), "block"), kv.value("block", block),
-      human_bytes(kv.at("token_bytes").get<std::uint64_t>()),
-      printable(options.at("kv").get<std::string>(), 40));
+  const std::uint64_t block = options.at("cache") == "contiguous" ? ctx : number(options, "block");
+  return fmt::format("{}{}{} in {} of {}, {} per token in {}",
+                     sequences == 1 ? "" : fmt::format("{} sequences of ", sequences),
+                     counted(ctx, "token"), why, counted(number(kv, "blocks"), "block"),
+                     kv.value("block", block), human_bytes(number(kv, "token_bytes")),
+                     printable(options.at("kv").get<std::string>(), 40));
 }
 
 /// Returns what --fit or --max-kl chose: a line for each range of layers in which a matrix has one
@@ -116,10 +117,9 @@ std::string budget_text(const Json& budget) {
       "{:<11} {}: KL divergence of rounding the weights {:.6f} nats estimated, {:.6f} measured on "
       "{} tokens{}\n",
       "formats",
-      budget.contains("fit") ? "--fit " + human_bytes(budget.at("fit").get<std::uint64_t>())
+      budget.contains("fit") ? "--fit " + human_bytes(number(budget, "fit"))
                              : fmt::format("--max-kl {}", budget.at("max_kl").get<double>()),
-      estimated, budget.at("measured_kl").get<double>(),
-      budget.at("measured_tokens").get<std::uint64_t>(),
+      estimated, budget.at("measured_kl").get<double>(), number(budget, "measured_tokens"),
       budget.value("own_text", false) ? " that the model wrote" : "");
   struct Line {
     std::string role, format;
@@ -141,7 +141,7 @@ std::string budget_text(const Json& budget) {
     });
     Line& joined = before == lines.end() ? lines.emplace_back(line) : *before;
     joined.last = line.last;
-    joined.bytes += one.at("bytes").get<std::uint64_t>();
+    joined.bytes += number(one, "bytes");
     joined.share += one.at("loss_share").get<double>();
   }
   std::map<std::string, std::size_t> order;  // of roles
@@ -174,8 +174,7 @@ std::string port_dims(const Json& port) {
 std::string open_dims_text(const Json& dims) {
   std::string text;
   for (const Json& dim : dims)
-    text += fmt::format("{:<11}  {}..{}  {}\n", "open", dim.at("min").get<std::int64_t>(),
-                        dim.at("max").get<std::int64_t>(),
+    text += fmt::format("{:<11}  {}..{}  {}\n", "open", number(dim, "min"), number(dim, "max"),
                         printable(dim.at("name").get<std::string>(), 80));
   return text;
 }
@@ -192,15 +191,14 @@ std::string ports_text(std::string_view what, const Json& ports) {
 /// Returns the number of chunks in flight with an accelerator: ", 2 at the same time".
 std::string in_flight_text(const Json& plan) {
   if (!plan.contains("accelerator")) return {};
-  return fmt::format(", {} at the same time",
-                     plan.at("accelerator").at("in_flight").get<std::uint32_t>());
+  return fmt::format(", {} at the same time", number(plan.at("accelerator"), "in_flight"));
 }
 
 bool is_plain(const Json& plan) {
   return plan.contains("kind");
 }
 std::uint64_t size_of(const Json& plan, const char* name) {
-  return plan.at("bytes").at(name).get<std::uint64_t>();
+  return number(plan.at("bytes"), name);
 }
 
 /// Returns the section of the encoder that is compiled together with a decoder: of sources, images
@@ -252,14 +250,14 @@ std::string constants_text(const Json& plan, const SizeLines& line) {
   const auto add_loops = [&](const Json& section, const std::string& of) {
     if (!section.contains("loops")) return;
     const Json& loops = section.at("loops");
-    text += line("loops", loops.at("bytes").get<std::uint64_t>(), of + loops_text(loops));
+    text += line("loops", number(loops, "bytes"), of + loops_text(loops));
   };
   if (plan.contains("prompt")) {
     const Json& prompt = plan.at("prompt");
-    text += line("prompt", prompt.at("bytes").get<std::uint64_t>(),
+    text += line("prompt", number(prompt, "bytes"),
                  fmt::format("{} in {}, read-only, stored with the weights",
-                             counted(prompt.at("tokens").get<std::uint64_t>(), "token"),
-                             counted(prompt.at("blocks").get<std::uint64_t>(), "block")));
+                             counted(number(prompt, "tokens"), "token"),
+                             counted(number(prompt, "blocks"), "block")));
   }
   add_loops(plan, "");
   if (plan.contains("source")) add_loops(plan.at("source"), "encoder: ");
@@ -271,7 +269,7 @@ std::string constants_text(const Json& plan, const SizeLines& line) {
     text += line("code", code, estimated ? "estimate until compiled" : "exact");
   if (plan.contains("grammar")) {
     const Json& grammar = plan.at("grammar");
-    text += line("grammar", grammar.at("bytes").get<std::uint64_t>(),
+    text += line("grammar", number(grammar, "bytes"),
                  fmt::format("tables of the {}, read-only",
                              grammar.at("kind") == "gbnf" ? "grammar" : "JSON schema's grammar"));
   }
@@ -280,28 +278,26 @@ std::string constants_text(const Json& plan, const SizeLines& line) {
 
 /// Returns the line of an encoder-decoder's sources in the arena.
 std::string source_text(const Json& source, const SizeLines& line) {
-  const auto width = source.at("width").get<std::uint64_t>();
-  const std::string from =
-      width == 0 ? "" : fmt::format("rows from {} ", source.at("max").get<std::uint64_t>());
+  const auto width = number(source, "width");
+  const std::string from = width == 0 ? "" : fmt::format("rows from {} ", number(source, "max"));
   const auto count = source.value("count", std::uint64_t{1});
-  return line(
-      "  source", count * source.at("bytes").get<std::uint64_t>(),
-      fmt::format("{}keys and values of up to {} {}{}",
-                  count == 1 ? "" : fmt::format("{} sources, ", count),
-                  source.at("rows").get<std::uint64_t>(), from, driver::source_unit(width)));
+  return line("  source", count * number(source, "bytes"),
+              fmt::format("{}keys and values of up to {} {}{}",
+                          count == 1 ? "" : fmt::format("{} sources, ", count),
+                          number(source, "rows"), from, driver::source_unit(width)));
 }
 
 /// Returns the lines of an image or audio encoder.
 std::string image_text(const Json& image) {
   return fmt::format("{} encoder: up to {} rows\n", image.contains("sound") ? "audio" : "image",
-                     image.at("rows").get<std::uint64_t>()) +
+                     number(image, "rows")) +
          open_dims_text(image.value("open_dims", Json::array())) +
          ports_text("input", image.at("inputs"));
 }
 
 std::string arena_text(const Json& plan, const SizeLines& line) {
   const Json& options = plan.at("options");
-  const std::string threads = counted(options.at("threads_max").get<std::uint32_t>(), "thread");
+  const std::string threads = counted(number(options, "threads_max"), "thread");
   if (is_plain(plan))
     return line("arena", size_of(plan, "arena"),
                 fmt::format("all memory of a call on up to {}; {} without reuse", threads,
@@ -313,14 +309,13 @@ std::string arena_text(const Json& plan, const SizeLines& line) {
     text += line("  states", size_of(plan, "states"),
                  fmt::format("{}, {} B a sequence",
                              counted(states.at("count").get<std::size_t>(), "recurrent state"),
-                             states.at("sequence_bytes").get<std::uint64_t>()));
+                             number(states, "sequence_bytes")));
   }
   text += line("  scratch", size_of(plan, "scratch"),
-               fmt::format("chunks of {}{}, up to {}",
-                           counted(options.at("chunk").get<std::uint32_t>(), "token"),
+               fmt::format("chunks of {}{}, up to {}", counted(number(options, "chunk"), "token"),
                            in_flight_text(plan), threads));
   if (const Json* const encoder = encoder_section(plan))
-    text += line("    encoder", encoder->at("encoder_arena").get<std::uint64_t>(),
+    text += line("    encoder", number(*encoder, "encoder_arena"),
                  "part of the scratch that the encoder uses");
   if (plan.contains("source")) text += source_text(plan.at("source"), line);
   if (plan.contains("image")) text += image_text(plan.at("image"));
@@ -330,10 +325,9 @@ std::string arena_text(const Json& plan, const SizeLines& line) {
 }  // namespace
 
 std::string loops_text(const Json& loops) {
-  const auto number = [&](const char* name) { return loops.at(name).get<std::uint64_t>(); };
   const auto share = [&](const char* part, const char* all) {
-    return 100.0 * static_cast<double>(number(part)) /
-           static_cast<double>(std::max<std::uint64_t>(number(all), 1));
+    return 100.0 * static_cast<double>(number(loops, part)) /
+           static_cast<double>(std::max<std::uint64_t>(number(loops, all), 1));
   };
   std::string operators;
   for (const auto& [name, count] : loops.at("operators").items())
@@ -355,10 +349,9 @@ std::string plan_text(const plan::Plan& plan) {
 std::string plan_text(const Json& plan) {
   std::string text;
   if (plan.contains("shard"))
-    text +=
-        fmt::format("shard       {} of {}: {}\n", plan.at("shard").at("index").get<std::uint32_t>(),
-                    plan.at("shard").at("count").get<std::uint32_t>(),
-                    counted(plan.at("model").at("layers").get<std::uint32_t>(), "layer"));
+    text += fmt::format("shard       {} of {}: {}\n", number(plan.at("shard"), "index"),
+                        number(plan.at("shard"), "count"),
+                        counted(number(plan.at("model"), "layers"), "layer"));
   if (is_plain(plan))
     text += open_dims_text(plan.value("open_dims", Json::array())) +
             ports_text("input", plan.at("inputs")) + ports_text("output", plan.at("outputs"));
