@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "compiler/bench/bench.h"
@@ -26,8 +27,8 @@ struct BenchCommand {
   ModelOptions model;
   KernelOptions kernel;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
-  std::string threads = "1,2", prompts, generations, sources, depths = "0", parallel = "1";
-  CLI::Option *prompt_option = nullptr, *generation_option = nullptr, *source_option = nullptr;
+  std::string threads = "1,2", depths = "0", parallel = "1";
+  std::optional<std::string> prompts, generations, sources;
   std::uint32_t repetitions = 5;
   TableFormat format = TableFormat::kText;
   bool layers = false, uncached = false;
@@ -67,15 +68,16 @@ Result<bench::BenchOptions> bench_options(const BenchCommand& command, exec::Nat
   bench::BenchOptions options;
   options.native = std::move(native);
   LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
-  if (command.prompt_option->count() > 0) {
-    LLMC_TRY(options.prompts, parse_token_counts(command.prompts, "--n-prompt", plan::kMaxContext));
+  if (command.prompts) {
+    LLMC_TRY(options.prompts,
+             parse_token_counts(*command.prompts, "--n-prompt", plan::kMaxContext));
   }
-  if (command.generation_option->count() > 0) {
+  if (command.generations) {
     LLMC_TRY(options.generations,
-             parse_token_counts(command.generations, "--n-gen", plan::kMaxContext));
+             parse_token_counts(*command.generations, "--n-gen", plan::kMaxContext));
   }
-  if (command.source_option->count() > 0) {
-    LLMC_TRY(options.sources, parse_counts(command.sources, "--n-source", plan::kMaxContext, 1));
+  if (command.sources) {
+    LLMC_TRY(options.sources, parse_counts(*command.sources, "--n-source", plan::kMaxContext, 1));
     std::uint32_t& limit = options.native.compile.source_max;
     const std::uint32_t longest = std::ranges::max(options.sources);
     if (longest > std::max(limit, driver::CompileOptions::kDefaultSource)) limit = longest;
@@ -156,7 +158,8 @@ Result<int> grammar(const BenchCommand& command, const CLI::App& app, const Glob
     value = values[0];
     return ok_status();
   };
-  LLMC_RETURN_IF_ERROR(one("--n-gen", command.generations, options.tokens, plan::kMaxContext));
+  LLMC_RETURN_IF_ERROR(
+      one("--n-gen", command.generations.value_or(""), options.tokens, plan::kMaxContext));
   LLMC_RETURN_IF_ERROR(one("--threads", command.threads, options.threads, plan::kMaxThreads));
   return bench_grammar(command.grammar, command.model, options, globals);
 }
@@ -222,18 +225,16 @@ Action add_bench(CLI::App& app, const Globals& globals) {
   add_kernel_options(app, command->kernel);
   add_grammar_options(app, command->grammar);
   add_function_options(app, command->function);
-  const auto add_list = [&](const char* names, std::string& value, const char* text) {
+  const auto add_list = [&](const char* names, auto& value, const char* text) {
     return app.add_option(names, value, text)->type_name("LIST");
   };
-  command->prompt_option = add_list("-p,--n-prompt", command->prompts,
-                                    "Prompt tests, lengths in tokens, 0: none (default: 128)");
-  command->generation_option =
-      add_list("-n,--n-gen", command->generations,
-               "Generation tests, lengths in tokens, 0: none (default: 64)");
-  command->source_option =
-      add_list("--n-source", command->sources,
-               "Encoder-decoder: sources to encode, lengths in tokens; the other tests attend to "
-               "the last one (default: 128)");
+  add_list("-p,--n-prompt", command->prompts,
+           "Prompt tests, lengths in tokens, 0: none (default: 128)");
+  add_list("-n,--n-gen", command->generations,
+           "Generation tests, lengths in tokens, 0: none (default: 64)");
+  add_list("--n-source", command->sources,
+           "Encoder-decoder: sources to encode, lengths in tokens; the other tests attend to "
+           "the last one (default: 128)");
   add_list("-d,--n-depth", command->depths,
            "Context depths: tokens in the cache before a test (default: 0)");
   add_list("--n-parallel", command->parallel,

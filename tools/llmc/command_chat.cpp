@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 
 #include "compiler/driver/chat_files.h"
 #include "compiler/support/file.h"
@@ -27,10 +28,7 @@ struct ChatCommand {
   std::uint32_t cores = LLMC_CORES_OF_TARGET;
   std::int32_t count = -1;  // -1, -2: no limit, see add_predict()
   std::string config;
-  std::string prompt;
-  CLI::Option* prompt_option = nullptr;
-  std::string system;
-  CLI::Option* system_option = nullptr;
+  std::optional<std::string> prompt, system;
   std::string template_file;
   std::vector<std::string> stop_texts;
   bool no_template = false;
@@ -57,12 +55,12 @@ Result<hosted::ChatFormat> make_format(const ChatCommand& command,
     why = "--no-template: your input is continued";
   } else if (!description.has_template()) {
     why =
-        command.prompt_option->count() > 0
+        command.prompt
             ? "the model has no chat template: the prompt is continued"
             : "the model has no chat template: your input is continued; an empty line continues it "
               "further";
   }
-  if (!why.empty() && command.system_option->count() > 0)
+  if (!why.empty() && command.system)
     why += "; the text of --system goes before it as it is, with nothing between them";
   return chat_format(std::move(description), tokenizer, command.model.model,
                      "give another template by --chat-template-file, or continue texts without one "
@@ -101,7 +99,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
       *session, model, std::move(grammar),
       {*session, model, command.lookup, {stop_ids.begin(), stop_ids.end()}, drafts.get()});
   hosted::Conversation conversation(sequence, format, compiled.begun);
-  conversation.set_system(command.system_option->count() > 0 ? command.system : compiled.message);
+  conversation.set_system(command.system.value_or(compiled.message));
   note_idle_sampling(command.sampling, globals);
   if (const std::string seed = seed_text(command.sampling); !seed.empty())
     remark(globals, seed.substr(seed.find("seed")));
@@ -113,8 +111,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   settings.lookup = command.lookup.name();
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
-  const bool once = command.prompt_option->count() > 0;
-  if (!once && ::isatty(STDIN_FILENO) == 1) {
+  if (!command.prompt && ::isatty(STDIN_FILENO) == 1) {
     interrupts.emplace();
     lines = ::isatty(STDOUT_FILENO) == 1 ? line_editor(*interrupts) : plain_reader(&*interrupts);
   } else {
@@ -122,7 +119,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   }
   ChatLoop loop(std::move(settings), globals, conversation, format, sequence, *lines,
                 interrupts ? &*interrupts : nullptr);
-  return once ? loop.run_once(command.prompt) : loop.run();
+  return command.prompt ? loop.run_once(*command.prompt) : loop.run();
 }
 
 }  // namespace
@@ -130,14 +127,12 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
 Action add_chat(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<ChatCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
-  command->prompt_option =
-      app.add_option("-p,--prompt", command->prompt,
-                     "Single message to answer (default: read messages from standard input)")
-          ->type_name("TEXT");
-  command->system_option =
-      app.add_option("--system", command->system,
-                     "System prompt, alias -sys (default: the compiled-in one)")
-          ->type_name("TEXT");
+  app.add_option("-p,--prompt", command->prompt,
+                 "Single message to answer (default: read messages from standard input)")
+      ->type_name("TEXT");
+  app.add_option("--system", command->system,
+                 "System prompt, alias -sys (default: the compiled-in one)")
+      ->type_name("TEXT");
   add_predict(app, command->count, "Maximum tokens of an answer, -1: no limit (default: -1)");
   add_stop_texts(app, "--stop,--reverse-prompt", command->stop_texts);
   app.add_flag("--context-shift,!--no-context-shift", command->forgets_oldest,

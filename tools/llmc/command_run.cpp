@@ -71,10 +71,10 @@ std::string stop_reason(const RunResult& result, std::uint32_t context, bool gra
 }
 
 /// Returns the text of an option, or the content of the file that is given instead.
-Result<std::string> text_of(const std::string& text, const CLI::Option* file_option,
-                            const std::string& file) {
-  if (file_option->count() == 0) return text;
-  return read_prompt(file);
+Result<std::string> text_of(const std::optional<std::string>& text,
+                            const std::optional<std::string>& file) {
+  if (!file) return text.value_or("");
+  return read_prompt(*file);
 }
 
 /// Returns the last line of the output with --json.
@@ -165,15 +165,13 @@ Result<int> run_sources(const RunCommand& command, const exec::NativeModel& nati
 
 /// Checks the options before any file is read.
 Status check_run_options(const RunCommand& command, bool on_ranks) {
-  const bool by_ids = command.ids_option->count() > 0;
-  if (!by_ids && command.prompt_option->count() + command.file_option->count() == 0 &&
-      !command.source.given()) {
+  if (!command.ids && !command.prompt && !command.file && !command.source.given()) {
     return usage_error(
         "a prompt is required: --prompt, --file or --ids",
         "use -p '' for an empty prompt; an encoder-decoder takes --source or --audio");
   }
-  if (by_ids) {  // report invalid ids before compilation
-    if (auto ids = parse_numbers(command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
+  if (command.ids) {  // report invalid ids before compilation
+    if (auto ids = parse_numbers(*command.ids, "--ids"); !ids.ok()) return std::move(ids).error();
   }
   if (!command.images.files.empty() && (command.beams.on() || command.guidance.on()))
     return usage_error(
@@ -305,15 +303,12 @@ void print_result(const RunResult& result, const RunCommand& command, const RunF
 }
 
 Result<int> run(RunCommand& command, const Globals& globals) {
-  const bool by_ids = (command.ids_option->count() > 0 || command.source.is_ids() ||
-                       command.source.is_features()) &&
-                      command.prompt_option->count() + command.file_option->count() == 0 &&
-                      !command.source.is_text();
+  const bool by_ids = (command.ids || command.source.is_ids() || command.source.is_features()) &&
+                      !command.prompt && !command.file && !command.source.is_text();
   LLMC_RETURN_IF_ERROR(check_run_options(command, globals.ranks != nullptr));
-  LLMC_TRY(auto prompt, text_of(command.prompt, command.file_option, command.file));
+  LLMC_TRY(auto prompt, text_of(command.prompt, command.file));
   if (globals.ranks != nullptr) prompt = exec::broadcast_text(*globals.ranks, std::move(prompt));
-  LLMC_TRY(const auto negative,
-           text_of(command.guidance.prompt, command.guidance.file_option, command.guidance.file));
+  LLMC_TRY(const auto negative, text_of(command.guidance.prompt, command.guidance.file));
   LLMC_RETURN_IF_ERROR(compile_options(command.model));
   LLMC_RETURN_IF_ERROR(apply(command.system_prompt, command.model.compile));
   LLMC_TRY(command.model.compile.dims, parse_dims(command.dims));
@@ -377,8 +372,8 @@ Action add_run(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<RunCommand>();
   add_model_options(app, command->model, ModelUse::kRun);
   add_system_prompt_options(app, command->system_prompt);
-  command->model.fixed.push_back(command->system_prompt.file_option);
-  command->model.fixed.push_back(command->system_prompt.tokens_option);
+  for (const char* const name : {"--system-prompt", "--system-prompt-tokens"})
+    command->model.fixed.push_back(app.get_option(name));
   auto* prompt = app.add_option("-p,--prompt", command->prompt, "Prompt text")->type_name("TEXT");
   auto* file = app.add_option("-f,--file", command->file, "File with the prompt, -: standard input")
                    ->type_name("FILE");
@@ -394,9 +389,6 @@ Action add_run(CLI::App& app, const Globals& globals) {
                             "Answer the prompt with the model's chat template; prints only the "
                             "answer");
   chat->excludes(ids);
-  command->prompt_option = prompt;
-  command->file_option = file;
-  command->ids_option = ids;
   add_predict(app, command->count,
               "Maximum tokens to generate, -1: no limit, -2: until the context is full, 0: only "
               "prefill the prompt (default: 128)");

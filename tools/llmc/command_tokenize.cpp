@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
@@ -12,10 +13,7 @@ namespace {
 
 struct TokenizeCommand {
   std::string model;
-  std::string text;
-  std::string file;
-  std::string ids;
-  CLI::Option *text_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
+  std::optional<std::string> text, file, ids;  // at most one of them
   bool no_prefix = false;
   bool special = false;
   bool suffix = false;
@@ -25,7 +23,7 @@ struct TokenizeCommand {
 Result<int> decode(const TokenizeCommand& command, const hosted::Tokenizer& tokenizer,
                    const Globals& globals) {
   LLMC_TRY(const auto ids,
-           parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(tokenizer.size()) - 1));
+           parse_numbers(*command.ids, "--ids", static_cast<std::int64_t>(tokenizer.size()) - 1));
   const std::string text = tokenizer.decode(ids);
   if (globals.json) {
     print_json(Json{{"ids", ids}, {"text", text}});
@@ -41,17 +39,15 @@ Result<int> tokenize(const TokenizeCommand& command, const Globals& globals) {
     print(c_table(*loaded));
     return 0;
   }
-  if (command.text_option->count() + command.file_option->count() + command.ids_option->count() ==
-      0) {
+  if (!command.text && !command.file && !command.ids)
     return usage_error("TEXT, --file, --ids or --c-table is required", "use '' for an empty text");
-  }
   LLMC_TRY(const auto loaded, load_tokenizer(command.model, "", Wanted::kTokenizerAlone));
   const hosted::Tokenizer& tokenizer = *loaded;
-  if (command.ids_option->count() > 0) return decode(command, tokenizer, globals);
+  if (command.ids) return decode(command, tokenizer, globals);
 
-  std::string text = command.text;
-  if (command.file_option->count() > 0) {
-    LLMC_TRY(text, read_text(command.file));
+  std::string text = command.text.value_or("");
+  if (command.file) {
+    LLMC_TRY(text, read_text(*command.file));
   }
   const auto ids = tokenizer.encode(text, {.add_prefix = !command.no_prefix,
                                            .parse_special = command.special,
@@ -81,9 +77,6 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
                    ->type_name("FILE");
   auto* ids =
       app.add_option("--ids", command->ids, "Token ids to decode, such as 1,2,3")->type_name("IDS");
-  command->text_option = text;
-  command->file_option = file;
-  command->ids_option = ids;
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
   app.add_flag("--c-table", command->c_table,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "compiler/driver/bundle_files.h"
@@ -22,10 +23,11 @@ namespace {
 struct VerifyCommand {
   ModelOptions model;
   FunctionOptions function;
-  std::string reference_model, ids, golden;
+  std::string reference_model, golden;
+  std::optional<std::string> ids;
   std::uint32_t steps = 8;
   std::uint32_t threads = 1;
-  CLI::Option *ids_option = nullptr, *require_option = nullptr;
+  CLI::Option* require_option = nullptr;
   bool require_golden = false;
   bool update = false;
   bool only_short = false;
@@ -289,8 +291,8 @@ Result<int> verify(const VerifyCommand& command, const CLI::App& app, const Glob
   options.update = command.update;
   options.long_run = !command.only_short;
   options.reference = !command.no_reference;
-  if (command.ids_option->count() > 0) {
-    LLMC_TRY(options.prompt, parse_numbers(command.ids, "--ids"));
+  if (command.ids) {
+    LLMC_TRY(options.prompt, parse_numbers(*command.ids, "--ids"));
   }
   const bool bundle = driver::looks_like_bundle(command.model.model);
   Progress line(globals);
@@ -314,9 +316,8 @@ Action add_verify(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<VerifyCommand>();
   add_model_options(app, command->model, ModelUse::kVerify);
   add_function_options(app, command->function);
-  command->ids_option =
-      app.add_option("--ids", command->ids, "Prompt as token ids (default: a fixed sequence)")
-          ->type_name("IDS");
+  app.add_option("--ids", command->ids, "Prompt as token ids (default: a fixed sequence)")
+      ->type_name("IDS");
   add_token_count(app, "-n,--steps", command->steps, 0, plan::kMaxContext,
                   "Greedy steps after the prompt (default: 8)");
   add_whole_number(

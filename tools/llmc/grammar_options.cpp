@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "compiler/driver/chat_files.h"
@@ -40,28 +39,17 @@ Status check_is_file(Kind kind, const std::string& option, const std::string& gi
 
 }  // namespace
 
-bool GrammarOptions::given() const {
-  const CLI::Option* const all[] = {grammar_option, grammar_file_option, json_schema_option,
-                                    json_schema_file_option};
-  return std::ranges::any_of(all, [](const CLI::Option* option) { return option->count() > 0; });
-}
-
 void add_grammar_options(CLI::App& app, GrammarOptions& options) {
-  const auto add = [&](const char* names, std::string& value, const char* text, const char* type) {
-    return app.add_option(names, value, text)->type_name(type)->group("Grammar");
+  const auto add = [&](const char* names, auto& value, const char* text) {
+    return app.add_option(names, value, text)->type_name("FILE")->group("Grammar");
   };
-  options.grammar_option =
+  CLI::Option* const all[] = {
       add("--grammar", options.grammar,
-          "GBNF grammar that constrains the text: a file, or the grammar itself", "FILE");
-  options.grammar_file_option =
-      add("--grammar-file", options.grammar_file, "File with a GBNF grammar", "FILE");
-  options.json_schema_option =
+          "GBNF grammar that constrains the text: a file, or the grammar itself"),
+      add("--grammar-file", options.grammar_file, "File with a GBNF grammar"),
       add("-j,--json-schema", options.json_schema,
-          "JSON schema that constrains the text: a file, or the schema itself", "FILE");
-  options.json_schema_file_option = add("--json-schema-file", options.json_schema_file,
-                                        "File with a JSON schema, alias -jf", "FILE");
-  CLI::Option* const all[] = {options.grammar_option, options.grammar_file_option,
-                              options.json_schema_option, options.json_schema_file_option};
+          "JSON schema that constrains the text: a file, or the schema itself"),
+      add("--json-schema-file", options.json_schema_file, "File with a JSON schema, alias -jf")};
   for (CLI::Option* const one : all)
     for (CLI::Option* const other : all)
       if (one != other) one->excludes(other);
@@ -70,35 +58,34 @@ void add_grammar_options(CLI::App& app, GrammarOptions& options) {
 void add_no_grammar(CLI::App& app, GrammarOptions& options) {
   CLI::Option* const none =
       app.add_flag("--no-grammar", options.none, "Ignore the bundle's grammar")->group("Grammar");
-  for (CLI::Option* const given : {options.grammar_option, options.grammar_file_option,
-                                   options.json_schema_option, options.json_schema_file_option})
-    none->excludes(given);
+  for (const char* const name :
+       {"--grammar", "--grammar-file", "--json-schema", "--json-schema-file"})
+    none->excludes(app.get_option(name));
 }
 
 Result<driver::GrammarSource> grammar_source(const GrammarOptions& options) {
   struct Way {
-    const CLI::Option* option;
-    const std::string& value;
+    const char* option;
+    const std::optional<std::string>& value;
     Kind kind;
     bool file;
   };
-  const Way ways[] = {
-      {options.grammar_option, options.grammar, Kind::kGbnf, false},
-      {options.grammar_file_option, options.grammar_file, Kind::kGbnf, true},
-      {options.json_schema_option, options.json_schema, Kind::kJsonSchema, false},
-      {options.json_schema_file_option, options.json_schema_file, Kind::kJsonSchema, true}};
+  const Way ways[] = {{"--grammar", options.grammar, Kind::kGbnf, false},
+                      {"--grammar-file", options.grammar_file, Kind::kGbnf, true},
+                      {"--json-schema", options.json_schema, Kind::kJsonSchema, false},
+                      {"--json-schema-file", options.json_schema_file, Kind::kJsonSchema, true}};
   driver::GrammarSource source;
   for (const Way& way : ways) {
-    if (way.option->count() == 0) continue;
+    if (!way.value) continue;
+    const std::string& value = *way.value;
     source.kind = way.kind;
-    if (!way.file && is_text(way.kind, way.value)) {
-      source.file = way.option->get_name();
-      source.text = way.value;
+    if (!way.file && is_text(way.kind, value)) {
+      source.file = way.option;
+      source.text = value;
     } else {
-      if (!way.file)
-        LLMC_RETURN_IF_ERROR(check_is_file(way.kind, way.option->get_name(), way.value));
-      source.file = way.value == "-" ? "standard input" : way.value;
-      LLMC_TRY(source.text, read_text(way.value));
+      if (!way.file) LLMC_RETURN_IF_ERROR(check_is_file(way.kind, way.option, value));
+      source.file = value == "-" ? "standard input" : value;
+      LLMC_TRY(source.text, read_text(value));
     }
     LLMC_TRY(const auto parsed, driver::parse_grammar(source));
     static_cast<void>(parsed);

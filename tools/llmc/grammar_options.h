@@ -10,12 +10,11 @@
 namespace llmc::cli {
 
 struct GrammarOptions {
-  std::string grammar, grammar_file, json_schema, json_schema_file;
-  CLI::Option *grammar_option = nullptr, *grammar_file_option = nullptr,
-              *json_schema_option = nullptr, *json_schema_file_option = nullptr;
+  std::optional<std::string> grammar, grammar_file, json_schema, json_schema_file;
   bool none = false;  // --no-grammar
 
-  bool given() const;  // any but --no-grammar
+  /// Returns whether one of the options other than --no-grammar is given.
+  bool given() const { return grammar || grammar_file || json_schema || json_schema_file; }
 };
 
 /// Adds --grammar, --grammar-file, --json-schema and --json-schema-file, which exclude each other.

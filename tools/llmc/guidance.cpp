@@ -11,20 +11,18 @@ void add_guidance_options(CLI::App& app, GuidanceOptions& options) {
   add_number(app, "--cfg-scale", options.scale, -kMaxScale, kMaxScale,
              "Strength of classifier-free guidance, 1: off (default: 1)")
       ->group("Sampling");
-  options.prompt_option =
+  auto* prompt =
       app.add_option("--cfg-negative-prompt", options.prompt, "Negative prompt for guidance")
           ->type_name("TEXT")
           ->group("Sampling");
-  options.file_option =
-      app.add_option("--cfg-negative-prompt-file", options.file, "File with the negative prompt")
-          ->type_name("FILE")
-          ->group("Sampling")
-          ->excludes(options.prompt_option);
+  app.add_option("--cfg-negative-prompt-file", options.file, "File with the negative prompt")
+      ->type_name("FILE")
+      ->group("Sampling")
+      ->excludes(prompt);
 }
 
 Status check_guidance(const GuidanceOptions& options) {
-  const bool prompt = options.prompt_option->count() > 0 || options.file_option->count() > 0;
-  if (!options.on() || prompt) return ok_status();
+  if (!options.on() || options.prompt || options.file) return ok_status();
   return usage_error("--cfg-scale needs a negative prompt",
                      "such as --cfg-negative-prompt='Once upon a time'");
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,8 @@
 namespace llmc::cli {
 
 struct GuidanceOptions {
-  float scale = 1.0f;  // 1: off
-  CLI::Option *prompt_option = nullptr, *file_option = nullptr;
-  std::string prompt, file;
+  float scale = 1.0f;                       // 1: off
+  std::optional<std::string> prompt, file;  // the negative prompt
 
   bool on() const { return scale != 1.0f; }
 };

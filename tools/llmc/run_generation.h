@@ -37,11 +37,8 @@ struct RunCommand {
   BeamOptions beams;
   SystemPromptOptions system_prompt;
   GuidanceOptions guidance;
-  CLI::Option *prompt_option = nullptr, *file_option = nullptr, *ids_option = nullptr;
+  std::optional<std::string> prompt, file, ids;  // at most one of them
   SourceOptions source;
-  std::string prompt;
-  std::string file;
-  std::string ids;
   std::int32_t count = 128;  // -1, -2: no limit, see add_predict()
   std::uint32_t threads = 0;
   std::uint32_t cores = LLMC_CORES_OF_TARGET;

@@ -88,9 +88,9 @@ Result<RunPrompts> prompt_ids(const RunCommand& command, const PromptTexts& text
     LLMC_TRY(prompts.negative,
              ids_of(command, texts.negative, "--cfg-negative-prompt", model, texts));
   }
-  if (command.ids_option->count() > 0) {
+  if (command.ids) {
     LLMC_TRY(prompts.text,
-             parse_numbers(command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
+             parse_numbers(*command.ids, "--ids", static_cast<std::int64_t>(model.vocab) - 1));
   } else {
     LLMC_TRY(prompts.text, ids_of(command, texts.prompt, "-p, or ids with --ids", model, texts));
   }
@@ -111,8 +111,8 @@ Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& tex
   prompts.sources = std::move(sources);
   LLMC_TRY(prompts.images,
            prompt_images(command.images, prompts.text, command.model.model, native));
-  const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() &&
-                      command.ids_option->count() == 0 && texts.tokenizer != nullptr;
+  const bool begins = compiled_in(prompts, model) == 0 && !prompts.text.empty() && !command.ids &&
+                      texts.tokenizer != nullptr;
   prompts.beginning = begins && texts.tokenizer->bos() == prompts.text.front() ? 1 : 0;
   for (const auto* ids : {&prompts.text, &prompts.negative}) {
     for (const std::int32_t id : *ids) {

@@ -19,33 +19,32 @@
 namespace llmc::cli {
 
 void add_source_options(CLI::App& app, SourceOptions& options) {
-  options.text_option =
+  auto* text =
       app.add_option("--source", options.texts, "Text for the encoder of an encoder-decoder")
           ->type_name("TEXT")
           ->expected(1);
-  options.ids_option =
-      app.add_option("--source-ids", options.ids, "Token ids for the encoder, such as 1,2,3")
-          ->type_name("IDS")
-          ->expected(1)
-          ->excludes(options.text_option);
+  app.add_option("--source-ids", options.ids, "Token ids for the encoder, such as 1,2,3")
+      ->type_name("IDS")
+      ->expected(1)
+      ->excludes(text);
 }
 
 void add_feature_options(CLI::App& app, SourceOptions& options) {
-  options.audio_option =
+  auto* text = app.get_option("--source");
+  auto* ids = app.get_option("--source-ids");
+  auto* audio =
       app.add_option("--audio", options.audio, "WAV file for the encoder of a speech model")
           ->type_name("FILE")
-          ->excludes(options.text_option)
-          ->excludes(options.ids_option);
-  options.features_option =
-      app.add_option("--source-features", options.features,
-                     "Features for an encoder of sound or images: a file of 32-bit floats, "
-                     "little-endian, in the order of its input")
-          ->type_name("FILE")
-          ->excludes(options.text_option)
-          ->excludes(options.ids_option)
-          ->excludes(options.audio_option);
-  for (CLI::Option* const option :
-       {options.text_option, options.ids_option, options.audio_option, options.features_option}) {
+          ->excludes(text)
+          ->excludes(ids);
+  auto* features = app.add_option("--source-features", options.features,
+                                  "Features for an encoder of sound or images: a file of 32-bit "
+                                  "floats, little-endian, in the order of its input")
+                       ->type_name("FILE")
+                       ->excludes(text)
+                       ->excludes(ids)
+                       ->excludes(audio);
+  for (CLI::Option* const option : {text, ids, audio, features}) {
     option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
     option->description(option->get_description() + "; may be repeated for a batch");
   }

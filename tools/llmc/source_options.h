@@ -13,15 +13,11 @@ namespace llmc::cli {
 
 struct SourceOptions {
   std::vector<std::string> texts, ids, audio, features;
-  CLI::Option *text_option = nullptr, *ids_option = nullptr;
-  CLI::Option *audio_option = nullptr, *features_option = nullptr;  // nullptr: not offered
 
   /// Return whether the source is a text, token ids, or features; only a text needs a tokenizer.
-  bool is_text() const { return text_option->count() > 0; }
-  bool is_ids() const { return ids_option->count() > 0; }
-  bool is_features() const {
-    return audio_option != nullptr && audio_option->count() + features_option->count() > 0;
-  }
+  bool is_text() const { return !texts.empty(); }
+  bool is_ids() const { return !ids.empty(); }
+  bool is_features() const { return !audio.empty() || !features.empty(); }
   bool given() const { return count() > 0; }
   /// Returns the number of sources, all of which are of the same kind.
   std::size_t count() const { return texts.size() + ids.size() + audio.size() + features.size(); }

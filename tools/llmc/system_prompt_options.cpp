@@ -26,27 +26,25 @@ std::string with_commas(const std::string& text) {
 }  // namespace
 
 void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options) {
-  options.file_option =
-      app.add_option("--system-prompt", options.file,
-                     "File with a system prompt to compile in, with its KV cache; "
-                     "-: standard input")
-          ->type_name("FILE")
-          ->group("Compilation");
-  options.tokens_option =
-      app.add_option("--system-prompt-tokens", options.tokens,
-                     "System prompt as token ids, such as 1,2,3, or a file with them")
-          ->type_name("IDS")
-          ->excludes(options.file_option)
-          ->group("Compilation");
+  auto* file = app.add_option("--system-prompt", options.file,
+                              "File with a system prompt to compile in, with its KV cache; "
+                              "-: standard input")
+                   ->type_name("FILE")
+                   ->group("Compilation");
+  app.add_option("--system-prompt-tokens", options.tokens,
+                 "System prompt as token ids, such as 1,2,3, or a file with them")
+      ->type_name("IDS")
+      ->excludes(file)
+      ->group("Compilation");
 }
 
 Status apply(const SystemPromptOptions& options, driver::CompileOptions& compile) {
   driver::SystemPrompt prompt;
-  if (options.file_option->count() > 0) {
-    prompt.source = options.file == "-" ? "standard input" : options.file;
-    LLMC_TRY(prompt.text, read_text(options.file));
-  } else if (options.tokens_option->count() > 0) {
-    std::string text = options.tokens;
+  if (options.file) {
+    prompt.source = *options.file == "-" ? "standard input" : *options.file;
+    LLMC_TRY(prompt.text, read_text(*options.file));
+  } else if (options.tokens) {
+    std::string text = *options.tokens;
     if (text.find_first_not_of("0123456789,") != text.npos) {
       prompt.source = text;
       LLMC_TRY(text, read_text(text));

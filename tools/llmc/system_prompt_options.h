@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 
 #include "compiler/driver/compile.h"
@@ -9,8 +10,7 @@ namespace llmc::cli {
 
 /// Options of the compiled-in system prompt.
 struct SystemPromptOptions {
-  std::string file, tokens;
-  CLI::Option *file_option = nullptr, *tokens_option = nullptr;
+  std::optional<std::string> file, tokens;
 };
 
 void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options);

@@ -15,13 +15,11 @@
 namespace llmc::cli {
 
 void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) {
-  options.file_option =
-      app.add_option("-f,--text,--file", options.file, "Text file, -: standard input")
-          ->type_name("FILE");
-  options.ids_option =
-      app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
-          ->type_name("IDS");
-  options.file_option->excludes(options.ids_option);
+  auto* file = app.add_option("-f,--text,--file", options.file, "Text file, -: standard input")
+                   ->type_name("FILE");
+  auto* ids = app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
+                  ->type_name("IDS");
+  file->excludes(ids);
   add_parse_special(app, model.parse_special, "--text and the file of --calibrate");
   add_token_count(app, "--window", options.size, 2, plan::kMaxContext,
                   "Window size in tokens (default: --ctx if given, else 512, at most the model's "
@@ -44,31 +42,31 @@ void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) 
 
 Result<evaluate::MeasuredText> measured_text(const TextOptions& options, const ModelOptions& model,
                                              const Globals& globals) {
-  if (options.file_option->count() + options.ids_option->count() == 0)
+  if (!options.file && !options.ids)
     return usage_error("--text or --ids is required", "give the text to measure");
   evaluate::MeasuredText text;
   text.windows = {.size = options.size, .stride = options.stride, .max_windows = options.chunks};
   if (options.counted == "all") text.windows.scored = evaluate::ScoredTokens::kAll;
-  if (options.ids_option->count() > 0) {
+  if (options.ids) {
     if (model.parse_special && !has_file(model.calibrate))
       return no_text_to_parse("--text or --calibrate FILE");
-    LLMC_TRY(text.tokens, parse_numbers(options.ids, "--ids"));
+    LLMC_TRY(text.tokens, parse_numbers(*options.ids, "--ids"));
     text.bad_token = ErrorKind::kUsage;
     std::unique_ptr<hosted::Tokenizer> tokenizer;
-    if (options.source.text_option->count() > 0) {
+    if (options.source.is_text()) {
       LLMC_TRY(tokenizer, load_tokenizer(model.model, "or give token ids by --source-ids"));
     }
     LLMC_TRY(text.source, encoder_input(options.source, tokenizer.get()));
     return text;
   }
   LLMC_TRY(const auto tokenizer, load_tokenizer(model.model, "or give token ids by --ids"));
-  LLMC_TRY(const std::string content, read_text(options.file));
-  text.file = options.file == "-" ? "standard input" : options.file;
+  LLMC_TRY(const std::string content, read_text(*options.file));
+  text.file = *options.file == "-" ? "standard input" : *options.file;
   if (content.empty())
     return file_failure(ErrorKind::kBadInput, text.file, "is empty", "give a text to measure");
   std::error_code unknown;
   if (has_file(model.calibrate) &&
-      std::filesystem::equivalent(model.calibrate, options.file, unknown))
+      std::filesystem::equivalent(model.calibrate, *options.file, unknown))
     remark(globals,
            "the text that is measured is that of --calibrate, for which weights are "
            "rounded; measure on another to see what it brings");

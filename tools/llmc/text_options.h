@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "compiler/evaluate/perplexity.h"
@@ -10,10 +11,10 @@
 namespace llmc::cli {
 
 struct TextOptions {
-  std::string file, ids, counted = "half";
+  std::optional<std::string> file, ids;  // one of them
+  std::string counted = "half";
   std::uint32_t size = 0, stride = 0, chunks = 0;  // 0: the defaults of evaluate::WindowOptions
   bool no_bos = false;
-  CLI::Option *file_option = nullptr, *ids_option = nullptr;
   SourceOptions source;
 };
 
