@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/support/lower_case.h"
 #include "compiler/support/name_list.h"
 #include "compiler/support/nearest.h"
 #include "llmc/cpu.h"
@@ -228,13 +229,6 @@ constexpr Target kTargets[] = {
      .tiles = "llmc/tiles/lasx.h",
      .lanes = 8},
 };
-
-std::string lower_case(string_view name) {
-  std::string result(name);
-  for (char& c : result)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return result;
-}
 
 /// Returns what to use in place of an unknown target: "use avx2 for it; ", "did you mean avx2? ",
 /// or nothing. `names`: the known names and aliases.

@@ -164,6 +164,11 @@ std::string human_bytes(std::uint64_t bytes) {
   return fmt::format("{:.{}f} {}", value, value < 10 ? 2 : 1, units[unit]);
 }
 
+std::string last_component(const std::filesystem::path& path) {
+  const std::filesystem::path normal = path.lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
+}
+
 bool stderr_is_terminal() {
   return isatty(STDERR_FILENO) == 1;
 }

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -81,6 +82,9 @@ Status check_output_file(std::string_view option, const std::string& path);
 
 /// Returns a size in its largest unit: "1.20 MiB", "12.0 KiB", "288 B".
 std::string human_bytes(std::uint64_t bytes);
+
+/// Returns the last component of a path, also if it ends with a slash.
+std::string last_component(const std::filesystem::path& path);
 
 /// A check of options: returns what is wrong with an empty path.
 inline std::string not_empty(const std::string& path) {

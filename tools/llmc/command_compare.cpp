@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 
 #include "compiler/evaluate/compare.h"
@@ -116,12 +115,6 @@ Status check_tokens(const CompareCommand& command, Peers peers, std::uint64_t pr
   return ok_status();
 }
 
-/// Returns the last component of a model's path.
-std::string model_name(const std::string& path) {
-  const std::filesystem::path model = std::filesystem::path(path).lexically_normal();
-  return (model.has_filename() ? model : model.parent_path()).filename().string();
-}
-
 bool rounds_weights(const evaluate::Mode& mode) {
   return mode.has_budget() || ir::is_quantized(mode.quant.format);
 }
@@ -161,7 +154,7 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
   line.clear();
   if (!command.svg.empty()) {
     LLMC_TRY(const std::string svg,
-             compare_chart(compared, peers, model_name(command.model.model)));
+             compare_chart(compared, peers, last_component(command.model.model)));
     LLMC_RETURN_IF_ERROR(replace_file(command.svg, svg));
   }
   for (const evaluate::CompareRow& row : compared.rows)

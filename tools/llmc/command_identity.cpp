@@ -174,7 +174,7 @@ std::string model_name(const evaluate::IdentityRow& row) {
   std::error_code unknown;
   if (std::filesystem::is_regular_file(path, unknown) && path.has_parent_path())
     return printable((path.parent_path().filename() / path.filename()).string(), 60);
-  return printable((path.has_filename() ? path : path.parent_path()).filename().string(), 60);
+  return printable(last_component(path), 60);
 }
 
 /// Returns the formats of the weights and, unless it is f32, of the cache.

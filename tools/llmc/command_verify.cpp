@@ -4,12 +4,14 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string_view>
 
 #include "compiler/driver/bundle_files.h"
 #include "compiler/evaluate/verify.h"
 #include "compiler/plan/weight_formats.h"
 #include "compiler/support/counted.h"
+#include "compiler/support/name_list.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/function_text.h"
 #include "tools/llmc/numbers.h"
@@ -39,9 +41,8 @@ struct VerifyCommand {
 /// quantized.
 std::string rounding_text(const plan::Rounding& rounding) {
   if (!rounding.rounds_activations) return {};
-  std::string formats;
-  for (const ir::WeightFormat format : rounding.formats)
-    formats += (formats.empty() ? "" : ", ") + std::string(plan::weight_format_name(format));
+  const std::string formats =
+      name_list(rounding.formats | std::views::transform(plan::weight_format_name), ", ");
   std::string what = formats.empty() ? "activations to 8 bits" : "the weights to " + formats;
   if (rounding.kept > 0)
     what += formats.empty() ? " (weights keep the model's codes)"

@@ -32,11 +32,6 @@ bool compiles_only(ModelUse use) {
   return use == ModelUse::kPlan || use == ModelUse::kCompile;
 }
 
-std::string file_name(const std::string& path) {
-  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
-  return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
-}
-
 }  // namespace
 
 CLI::Option* add_threads(CLI::App& app, std::uint32_t& threads) {
@@ -291,7 +286,7 @@ Result<driver::CompileOptions> compile_options(const ModelOptions& options) {
       if (option->count() == 0) continue;
       return usage_error(
           fmt::format("{} cannot change a compiled bundle: it was set when {} was compiled",
-                      option->get_name(), printable(file_name(options.model))),
+                      option->get_name(), printable(last_component(options.model))),
           "remove the option (llmc inspect prints what the bundle has), or compile the model again "
           "with it");
     }

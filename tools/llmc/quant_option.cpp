@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/lower_case.h"
 #include "tools/llmc/options.h"
 
 /// --quant, and hints for formats of other programs.
@@ -21,10 +22,8 @@ int bits_of(std::string_view name) {
 
 /// Returns the format with at least the bits of another program's format ("Q4_K_M", "iq3_xs",
 /// "BF16", "int8", "fp8"); empty for other names.
-std::string_view format_like(std::string name) {
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  });
+std::string_view format_like(const std::string& given_name) {
+  const std::string name = lower_case(given_name);
   const int bits = bits_of(name);
   const bool is_format =
       std::ranges::any_of(std::initializer_list<const char*>{"q", "iq", "int", "uint", "f", "fp",

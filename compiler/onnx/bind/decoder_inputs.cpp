@@ -4,6 +4,7 @@
 
 #include "compiler/onnx/limits.h"
 #include "compiler/onnx/tensor.h"
+#include "compiler/support/lower_case.h"
 
 namespace llmc::importer {
 namespace {
@@ -32,8 +33,7 @@ Declared declared(const onnx::ValueInfoProto& value) {
 }
 
 InputRole role_of(const onnx::ValueInfoProto& value) {
-  std::string name = value.name();
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = lower_case(value.name());
   const auto has = [&](std::string_view part) { return name.find(part) != std::string::npos; };
   const Declared type = declared(value);
   if (!type.element) return InputRole::kUnknown;

@@ -1,12 +1,12 @@
 #include "compiler/onnx/bind/source_states.h"
 
-#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
 
 #include "compiler/onnx/bind/decoder_inputs.h"
 #include "compiler/onnx/limits.h"
+#include "compiler/support/lower_case.h"
 
 namespace llmc::importer {
 namespace {
@@ -17,8 +17,8 @@ struct LayerHalf {
   bool is_value = false;
 };
 
-std::optional<LayerHalf> parse(std::string name) {
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+std::optional<LayerHalf> parse(const std::string& declared_name) {
+  std::string name = lower_case(declared_name);
   // A common prefix contains both words: past_key_values.0.encoder.key.
   if (const std::size_t at = name.find("key_value"); at != std::string::npos) name.erase(at, 9);
   const bool key = name.find("key") != std::string::npos;
