@@ -10,13 +10,6 @@ using ir::Dim;
 using ir::ValueId;
 using FoundBand = std::optional<Band>;
 
-namespace {
-
-constexpr int kMaxMaskDepth = 64;
-constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
-
-}  // namespace
-
 template <class Inner>
 std::optional<FoundBand> MaskAnalysis::through_view(ValueId value, const ir::Node& node,
                                                     Inner inner) {
@@ -141,7 +134,7 @@ FoundBand MaskAnalysis::comparison(const ir::Node& node, BinaryKind kind, bool w
       const ValueId x = node.inputs[side];
       const auto number = scalar_constant(rw_, node.inputs[1 - side]);
       if (!number) continue;
-      if (*number <= kHidden && wanted == false) return bias(x);
+      if (*number <= kHidden && !wanted && hides_with(x, *number)) return bias(x);
       // An additive mask plus a small positive number is never 0.
       if (*number == 0 && !wanted) {
         for (const auto& [mask, more] : either_order(rw_, x, BinaryKind::kAdd)) {
@@ -266,27 +259,6 @@ bool MaskAnalysis::compute_is_flag(ValueId value) {
   }
   const auto number = indices_.uniform(x);
   return number && (*number == Dim(0) || *number == Dim(1));
-}
-
-std::optional<double> MaskAnalysis::number_everywhere(ValueId value) const {
-  constexpr int kFewSteps = 16;
-  for (int steps = 0; steps < kFewSteps; ++steps) {
-    const ir::Node* node = rw_.producer(value);
-    if (!node) return std::nullopt;
-    if (const auto* filled = std::get_if<ir::ConstantOfShape>(&node->op))
-      return ir::to_doubles(*filled->value).at(0);
-    if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op)) {
-      if (constant->data->element_count() < 1 || constant->data->element_count() > kMaxStored)
-        return std::nullopt;
-      const auto values = ir::to_doubles(*constant->data);
-      const bool same = std::ranges::all_of(values, [&](double v) { return v == values[0]; });
-      return same ? std::optional(values[0]) : std::nullopt;
-    }
-    const ValueId above = strip_views(rw_, value);
-    if (above == value && !ir::is_any<ir::Expand, ir::Cast>(node->op)) return std::nullopt;
-    value = above == value ? node->inputs[0] : above;
-  }
-  return std::nullopt;
 }
 
 FoundBand MaskAnalysis::non_zero(ValueId value, bool wanted) {

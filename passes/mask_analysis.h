@@ -30,6 +30,9 @@ class MaskAnalysis {
  public:
   /// A number of at most this, added to a score, hides the key, like minus infinity.
   static constexpr double kHidden = -1e4;
+  static constexpr int kMaxMaskDepth = 64;
+  /// Maximum number of elements of a stored mask.
+  static constexpr std::int64_t kMaxStored = std::int64_t{1} << 24;
 
   MaskAnalysis(const Rewriter& rw, IndexAnalysis& indices, MaskShape shape)
       : rw_(rw), indices_(indices), shape_(std::move(shape)) {}
@@ -64,7 +67,11 @@ class MaskAnalysis {
   bool compute_is_flag(ir::ValueId value);
   /// Returns the common value of a tensor whose elements are all equal; nullopt if they are not, or
   /// not known to be.
-  std::optional<double> number_everywhere(ir::ValueId value) const;
+  std::optional<double> number_everywhere(ir::ValueId value);
+  std::optional<double> compute_number(ir::ValueId value);
+  /// Returns whether all elements of the additive mask `value` that hide a key are `number`.
+  bool hides_with(ir::ValueId value, double number);
+  bool compute_hides_with(ir::ValueId value, double number);
   /// For a view `value`: finds the band of its operand with `inner`, and returns it in the
   /// coordinates of `value`. Returns nullopt if the node is not a view, and an absent band if none
   /// is found.
@@ -78,6 +85,8 @@ class MaskAnalysis {
   int depth_ = 0;
   std::map<std::tuple<Question, ir::ValueId, bool>, std::optional<Band>> answers_;
   std::map<ir::ValueId, bool> flags_;
+  std::map<ir::ValueId, std::optional<double>> numbers_;
+  std::map<std::pair<ir::ValueId, double>, bool> hides_;
 };
 
 }  // namespace llmc::passes
