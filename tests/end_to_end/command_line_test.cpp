@@ -129,8 +129,7 @@ TEST_F(CommandLine, BadValuesAreMistakesOfTheCommandLine) {
   expect_usage_error({"plan", model, "--cc", "clang++"}, "--cc");
   expect_usage_error({"verify", model, "--target=generic", "--ids", "1,5000"}, "5000");
   expect_usage_error({"verify", model, "-t", "0"}, "--threads takes");
-  expect_usage_error({"verify", model, "--json", "-o", "md"},
-                     "--json cannot be combined with --output md");
+  expect_usage_error({"verify", model, "--json", "-o", "md"}, "combined with --output md");
   const auto run = [&](std::vector<std::string> more, const std::string& words) {
     std::vector<std::string> arguments{"run", path, "-p", "Once"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -229,7 +228,12 @@ TEST_F(CommandLine, AsksForWhatIsMissing) {
   expect_usage_error({"run", path, "--ids", ""}, "--ids is empty");
   expect_usage_error({"tokenize", path}, "TEXT, --file, --ids or --c-table is required");
   expect_usage_error({"tokenize", path, "--ids", ""}, "--ids is empty");
+  expect_usage_error({"tokenize", path, "--file", ""}, "--file: the path is empty");
+  const std::string with = " cannot be combined with ";
+  expect_usage_error({"tokenize", path, "--c-table", "--json"}, "--json" + with + "--c-table");
+  expect_usage_error({"tokenize", path, "--ids=1", "--special"}, "--ids" + with + "--special");
   expect_usage_error({"ppl", path}, "--text or --ids is required");
+  expect_usage_error({"ppl", path, "--text", ""}, "--text: the path is empty");
   expect_usage_error({}, "a command is required");
 }
 

@@ -74,21 +74,26 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
       ->type_name("");
   auto* text = app.add_option("TEXT", command->text, "Text to tokenize")->type_name("");
   auto* file = app.add_option("-f,--file", command->file, "File with the text, -: standard input")
+                   ->check(not_empty)
                    ->type_name("FILE");
   auto* ids =
       app.add_option("--ids", command->ids, "Token ids to decode, such as 1,2,3")->type_name("IDS");
   text->excludes(file)->excludes(ids);
   file->excludes(ids);
-  app.add_flag("--c-table", command->c_table,
-               "C tables with the text of every id, for programs without a tokenizer")
-      ->excludes(text)
-      ->excludes(file)
-      ->excludes(ids);
-  app.add_flag("--no-prefix", command->no_prefix,
-               "Omit the ids at the start of prompts, such as BOS");
-  app.add_flag("--special", command->special, "Parse control tokens in the text as tokens");
-  app.add_flag("--suffix", command->suffix,
-               "Append the ids of the tokenizer's template, such as T5's </s>");
+  auto* table =
+      app.add_flag("--c-table", command->c_table,
+                   "C tables with the text of every id, for programs without a tokenizer");
+  auto* no_prefix = app.add_flag("--no-prefix", command->no_prefix,
+                                 "Omit the ids at the start of prompts, such as BOS");
+  auto* special =
+      app.add_flag("--special", command->special, "Parse control tokens in the text as tokens");
+  auto* suffix = app.add_flag("--suffix", command->suffix,
+                              "Append the ids of the tokenizer's template, such as T5's </s>");
+  for (auto* of_text : {no_prefix, special, suffix}) {
+    ids->excludes(of_text);
+    table->excludes(of_text);
+  }
+  for (auto* other : {text, file, ids, app.get_option("--json")}) table->excludes(other);
   return [command, &globals] { return tokenize(*command, globals); };
 }
 
