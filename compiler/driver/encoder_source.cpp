@@ -27,17 +27,13 @@ std::int64_t last_at_most(std::int64_t limit, std::int64_t max, const F& f) {
 
 }  // namespace
 
-std::string_view source_unit(std::uint64_t width) {
-  return width == 0 ? "tokens" : width == 1 ? "samples" : "frames";
-}
-
 Result<plan::DimRange> source_range(const ir::Graph& encoder, const CompileOptions& options) {
   const ir::TensorType& input = encoder.value(encoder.inputs().front()).type;
   const ir::Dim source = ir::Dim::symbol("source");
   const bool is_samples = std::ranges::all_of(
       input.dims, [](const ir::Dim& dim) { return dim.constant().value_or(1) == 1; });
   const bool is_ids = input.element == ir::ElementType::kI64;
-  const std::string_view unit = source_unit(is_ids ? 0 : is_samples ? 1 : 2);
+  const std::string_view unit = plan::source_unit(is_ids ? 0 : is_samples ? 1 : 2);
   if (ir::element_count(input)) {
     const std::int64_t size = *input.dims.back().constant();
     if (options.source_max == 0 || options.source_max == size) return plan::DimRange(size);

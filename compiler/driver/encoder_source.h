@@ -3,17 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string_view>
 
 #include "compiler/driver/compile_options.h"
 #include "compiler/ir/graph.h"
 
 /// Limits of the source that an encoder-decoder attends to.
 namespace llmc::driver {
-
-/// Returns what the size of a source counts: "tokens", "samples" or "frames", for 0, 1 or more
-/// features of each (plan::source_width()).
-std::string_view source_unit(std::uint64_t width);
 
 /// Returns the minimum and maximum number of tokens, samples or frames of a source. The maximum is
 /// options.source_max or, if that is 0, a default that fits the encoder's positions. Fails with

@@ -76,10 +76,13 @@ std::string session_header(const Plan& plan, std::uint64_t weights_hash) {
   constant("CTX", plan.options.ctx, "tokens of a sequence");
   if (plan.encoder) {
     const std::uint64_t width = plan::source_width(*plan.encoder);
-    constant("SOURCE_WIDTH", width, width == 0 ? "a source is token ids" : "features of a frame");
+    constant("SOURCE_WIDTH", width,
+             width == 0   ? "a source is token ids"
+             : width == 1 ? "a source is samples"
+                          : "features of a frame");
     constant("SOURCE_MIN", plan.options.source_min, "");
     constant("SOURCE_MAX", plan.options.source_max,
-             width == 0 ? "tokens of a source" : "frames of a source");
+             fmt::format("{} of a source", plan::source_unit(width)));
     constant("SOURCES", plan.options.sources,
              plan.options.sources == 1 ? "all sequences attend to one" : "maximum in a session");
   }

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstring>
 
-#include "compiler/driver/encoder_source.h"
 #include "compiler/driver/library_status.h"
 #include "compiler/exec/ranks.h"
+#include "compiler/plan/plan.h"
 #include "compiler/support/counted.h"
 
 namespace llmc::exec {
@@ -245,7 +245,7 @@ Status check_source(const ModelFacts& model, const EncoderInput& source) {
   if (size % width != 0)
     return usage_error(fmt::format("{} features are not frames of {}", size, width),
                        "give all features of each frame");
-  const std::string_view unit = driver::source_unit(model.source_width);
+  const std::string_view unit = plan::source_unit(model.source_width);
   if (size / width < model.source_min)
     return usage_error(fmt::format("the source has {} {}, and the encoder needs at least {}",
                                    size / width, unit, model.source_min),

@@ -115,6 +115,10 @@ std::uint64_t source_width(const Plan& encoder) {
   return elements / encoder.options.source_max;
 }
 
+std::string_view source_unit(std::uint64_t width) {
+  return width == 0 ? "tokens" : width == 1 ? "samples" : "frames";
+}
+
 bool frames_first(const Plan& encoder) {
   const Sizes& dims = encoder.program.inputs.front().dims;
   return !all_constant(dims) && dims.back().is_constant();

@@ -226,6 +226,9 @@ Result<Plan> make_plan(const ir::Graph& graph, const PlanOptions& options,
 Size image_rows(const Plan& media_encoder);
 /// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
+/// Returns what the size of a source counts: "tokens", "samples" or "frames", if source_width() is
+/// 0, 1 or larger.
+std::string_view source_unit(std::uint64_t width);
 /// Returns whether the features of a frame are adjacent: f32[…, frames, width]. Returns false if
 /// the number of frames is fixed.
 bool frames_first(const Plan& encoder);

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/driver/encoder_source.h"
+#include "compiler/plan/plan.h"
 #include "compiler/support/counted.h"
 #include "tools/llmc/accelerator_text.h"
 #include "tools/llmc/cli.h"
@@ -284,7 +284,7 @@ std::string source_text(const Json& source, const SizeLines& line) {
   return line("  source", count * number(source, "bytes"),
               fmt::format("{}keys and values of up to {} {}{}",
                           count == 1 ? "" : fmt::format("{} sources, ", count),
-                          number(source, "rows"), from, driver::source_unit(width)));
+                          number(source, "rows"), from, plan::source_unit(width)));
 }
 
 /// Returns the lines of an image or audio encoder.
