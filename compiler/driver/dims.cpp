@@ -287,7 +287,9 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
       }
   }
   if (other.empty()) return dims;
-  const auto rows = passes::size_limit(graph, ir::Dim::symbol(other));
+  // Views of the positions by a batch of unknown size are not recognised.
+  const auto bound = bind_dims(graph, dims);
+  const auto rows = passes::size_limit(bound.ok() ? *bound : graph, ir::Dim::symbol(other));
   most = std::max<std::int64_t>(std::min(most, rows.value_or(most)), 1);
   dims.emplace(other, plan::DimRange(least_size(graph, other, most, dims), most));
   return dims;

@@ -60,5 +60,24 @@ TEST(BindDims, ChoosesASizeThatFollowsFromAnother) {
   EXPECT_EQ(bound->value(bound->outputs()[0]).name, "out");
 }
 
+TEST(UsualDims, AreLimitedByATableOfPositionsThatABatchRepeats) {
+  const auto graph = ir::parse(R"(graph @g(%ids: i64[batch, n]) {
+  %zero = constant i64[] {0}
+  %one = constant i64[] {1}
+  %two = constant i64[] {2}
+  %length = shape %ids {begin = 1, end = 2}
+  %count = squeeze %length {axes = [0]}
+  %range = range %zero, %count, %one
+  %all = shape %ids
+  %repeated = expand %range, %all
+  %positions = add %repeated, %two
+  %table = constant f32[66, 4] random(1, 0.5)
+  %y = gather %table, %positions {axis = 0}
+  return %y
+})");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  EXPECT_EQ(usual_dims(*graph), (plan::DimRanges{{"batch", plan::DimRange(1)}, {"n", {1, 64}}}));
+}
+
 }  // namespace
 }  // namespace llmc::driver
