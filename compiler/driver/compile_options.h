@@ -79,7 +79,7 @@ struct CompileOptions {
   std::uint32_t ctx_needed = 0;
   std::uint32_t block = 32;  // tokens per KV block, a multiple of Target::token_group
   KvFormats kv = {};         // KV cache formats
-  /// Tokens per prefill chunk; 0: the default of the target, limited to the context.
+  /// Tokens per prefill chunk; 0: the default of the target, limited to the context or `batch`.
   std::uint32_t chunk = 0;
   /// Maximum number of threads of a step; each has scratch memory in the arena.
   std::uint32_t threads_max = 8;

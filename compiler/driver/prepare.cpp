@@ -164,10 +164,8 @@ Result<std::vector<plan::Plan>> plan_targets(const ir::Graph& stages, plan::Plan
   std::vector<plan::Plan> plans;
   for (const std::string& name : targets) {
     LLMC_TRY(planned.target, target::find(name, options.opt_level));
-    planned.chunk = options.chunk != 0 ? options.chunk : planned.target->chunk;
-    // A chunk never has more tokens than the context, or than sequences in a batch.
-    if (options.chunk == 0 && planned.entry == ir::EntryKind::kForward)
-      planned.chunk = std::min(planned.chunk, std::max(planned.ctx, planned.batch));
+    planned.chunk_given = options.chunk != 0;
+    planned.chunk = planned.chunk_given ? options.chunk : planned.target->chunk;
     plan::EncoderPlans encoders;
     if (encoder) {
       LLMC_TRY((encoder->is_media() ? encoders.media : encoders.source),

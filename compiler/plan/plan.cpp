@@ -224,6 +224,10 @@ Status cut(Plan& plan) {
 /// and accelerators compute.
 Status plan_decoder(Plan& plan, const EncoderPlans& encoders) {
   LLMC_RETURN_IF_ERROR(fit_context(plan.options, plan.program));
+  // A pass never runs more tokens than the context has, or sequences of a batch.
+  PlanOptions& options = plan.options;
+  if (!options.chunk_given)
+    options.chunk = std::min(options.chunk, std::max(options.ctx, options.batch));
   LLMC_RETURN_IF_ERROR(check_sizes(plan.program));
   plan.program_hash =
       program_hash(plan.program, encoders.source ? &encoders.source->program : nullptr);

@@ -93,6 +93,7 @@ struct PlanOptions {
   /// kv change the plan of a plain graph; all are stored in it.
   ir::EntryKind entry = ir::EntryKind::kForward;
   std::uint32_t ctx = 2048, block = 32, chunk = 32, threads_max = 8;
+  bool chunk_given = false;  // whether the user set `chunk`; else it is limited to ctx or batch
   /// Maximum number of sequences in a session, and maximum number of sequences decoded per step.
   /// The latter is also the maximum number of rows per head call.
   std::uint32_t sequences = 1, batch = 1;

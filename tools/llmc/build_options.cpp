@@ -134,9 +134,9 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
   const std::uint32_t chunk = options.model.compile.chunk;
   const std::uint32_t most = std::max(planned.ctx, planned.batch);
   if (has_cache && chunk > most)
-    remark(globals, fmt::format("--chunk {} takes memory that no prompt uses: the context has {} "
-                                "tokens\nhint: --chunk {}",
-                                chunk, planned.ctx, most));
+    remark(globals, fmt::format("--chunk {} is reduced to {}: a pass runs no more tokens than the "
+                                "context has, or sequences of a batch",
+                                chunk, most));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant,
                     options.model.compile.requantize);
