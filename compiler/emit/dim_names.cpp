@@ -21,7 +21,10 @@ DimNames::DimNames(const plan::Program& program) : dims_(program.open_dims) {
 }
 
 std::string DimNames::plain_text(const plan::Size& size) const {
-  return size.text([&](const plan::OpenDim& dim) { return by_dim_.at(&dim); });
+  return size.text([&](const plan::OpenDim& dim) {
+    return dim.numerator ? fmt::format("floor(({})/{})", plain_text(*dim.numerator), dim.divisor)
+                         : by_dim_.at(&dim);
+  });
 }
 
 std::string DimNames::text(const plan::Size& size) const {

@@ -22,8 +22,10 @@ constexpr std::string_view kHeaderEnd = "#ifdef __cplusplus\n}\n#endif\n\n#endif
 std::string header_begin(const Plan& plan, std::string_view what, std::string_view include) {
   return fmt::format(
       "/*\n"
-      " * {0}: {1} compiled for {2} by llmc {3}.\n"
-      " * Link lib{0}.a; it needs memcpy, memset, memmove and memcmp and nothing else.\n"
+      " * {0}: {1},\n"
+      " * compiled for {2} by llmc {3}.\n"
+      " * Link lib{0}.a.\n"
+      " * It needs memcpy, memset, memmove and memcmp, and nothing else.\n"
       " */\n"
       "#ifndef {4}_H\n#define {4}_H\n\n"
       "#include \"{5}\"\n\n"
@@ -63,10 +65,11 @@ std::string session_header(const Plan& plan, std::uint64_t weights_hash) {
   std::string text =
       header_begin(plan, "a language model", embedding == 0 ? "llmc/llmc.h" : "llmc/embeddings.h");
   text += fmt::format(
-      "/* Size in bytes of the arena for {0}_init, for {1}_CTX tokens and {1}_THREADS_MAX "
-      "threads.\n"
-      "   The arena must be aligned to LLMC_ALIGNMENT. Nothing else is allocated. */\n",
-      name, macro);
+      "/* Size in bytes of the arena for {0}_init,\n"
+      "   with the tokens and threads of the next macros. The arena must be aligned to "
+      "LLMC_ALIGNMENT.\n"
+      "   Nothing else is allocated. */\n",
+      name);
   const auto constant = [&](const char* what, std::uint64_t value, const std::string& comment) {
     const std::string code = fmt::format("#define {}_{} {}u", macro, what, value);
     text += comment.empty() ? code + "\n"
@@ -148,7 +151,9 @@ std::string run_header(const Plan& plan) {
   text += port_macros(plan.program, macro);
   if (has_weights_input(plan))
     text += fmt::format(
-        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64. */\n"
+        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64, with its "
+        "header\n"
+        "   of 64 bytes, which the size includes. */\n"
         "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
         name, macro, plan.program.inputs.size(), plan.weights_bytes + sizeof(llmc_weights_header));
   text += fmt::format(

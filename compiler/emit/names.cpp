@@ -171,6 +171,7 @@ std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   constexpr std::string_view kHarmless = " _./:+-()[],=<>@";
   std::string text;
   for (const char c : untrusted.substr(0, max_bytes)) {
+    if (c == '"') continue;
     text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';
   }
   // "*" was replaced, so "/*" and "*/" cannot occur. "//" is changed too.

@@ -25,9 +25,9 @@ Status check_name(std::string_view name);
 std::string derive_name(const std::filesystem::path& model);
 
 /// Returns the text in a form that is safe in a `//` or `/* */` comment: ASCII letters, digits and
-/// " _./:+-()[],=<>@". Every other character becomes `_`, so that the text cannot end the comment
-/// or continue it on the next line; "//" becomes "/_". Longer text is truncated to `max_bytes`
-/// bytes and then ends in "...".
+/// " _./:+-()[],=<>@". Double quotes are left out, every other character becomes `_`, so that the
+/// text cannot end the comment or continue it on the next line; "//" becomes "/_". Longer text is
+/// truncated to `max_bytes` bytes and then ends in "...".
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes = 120);
 /// Returns a comment of the compiler that may contain names of a model, such as those of dims:
 /// backslashes, other than ASCII characters and what would end the comment are replaced.

@@ -78,6 +78,7 @@ TEST(CommentText, CannotLeaveItsComment) {
   EXPECT_EQ(comment_text("a?\?/\nb"), "a__/_b");
   EXPECT_EQ(comment_text("\x1b[2J\xff"), "_[2J_");
   EXPECT_EQ(comment_text("a\\"), "a_");
+  EXPECT_EQ(comment_text("f32[\"floor((n)/5)\" - 1]"), "f32[floor((n)/5) - 1]");
   EXPECT_EQ(comment_text("aaaaaaaa", 4), "aaaa...");
   for (int c = 0; c < 256; ++c) {
     const std::string text = comment_text(std::string(3, static_cast<char>(c)));
