@@ -42,6 +42,7 @@ TEST(TokenizeCommand, ATokenizerThatIsNotSupportedIsNoDamage) {
   const CommandOutput both = tokenized(model);
   EXPECT_EQ(both.exit_code, 4);
   EXPECT_THAT(both.standard_error, HasSubstr("without the file, tokenizer.model is used"));
+  EXPECT_EQ(tokenized(model / "tokenizer.model").exit_code, 0) << "the file that is named";
   ASSERT_TRUE(write_file(path, std::string_view("{")).ok());
   const CommandOutput damaged = tokenized(model);
   EXPECT_EQ(damaged.exit_code, 3);

@@ -68,7 +68,8 @@ Result<int> tokenize(const TokenizeCommand& command, const Globals& globals) {
 
 Action add_tokenize(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TokenizeCommand>();
-  app.add_option("MODEL", command->model, "Folder with the tokenizer: a model or a bundle")
+  app.add_option("MODEL", command->model,
+                 "Folder with the tokenizer: a model or a bundle; or its file")
       ->required()
       ->check(not_empty)
       ->type_name("");
