@@ -97,7 +97,8 @@ Json to_json(const evaluate::VerifyReport& report) {
   if (first.reference) {
     result["max_difference"] = report.max_difference;
     result["relative_difference"] = report.relative_difference;
-    result["relative_difference_allowed"] = report.relative_difference_allowed;
+    if (report.relative_difference_allowed > 0)
+      result["relative_difference_allowed"] = report.relative_difference_allowed;
     result["mean_kl"] = report.mean_kl;
     result["max_kl"] = report.max_kl;
     result["max_kl_allowed"] = report.max_kl_allowed;
