@@ -202,7 +202,7 @@ TEST_F(CalibrateCommand, RefusesTextsThatSayNothing) {
   }
   const ProgramRun empty = compile("", "c");
   EXPECT_EQ(empty.code, 2);
-  EXPECT_THAT(empty.err, HasSubstr("--calibrate is empty"));
+  EXPECT_THAT(empty.err, HasSubstr("--calibrate: is empty"));
 }
 
 TEST_F(CalibrateCommand, WarnsWhereNoMatrixIsRounded) {

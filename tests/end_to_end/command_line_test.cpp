@@ -228,12 +228,12 @@ TEST_F(CommandLine, AsksForWhatIsMissing) {
   expect_usage_error({"run", path, "--ids", ""}, "--ids is empty");
   expect_usage_error({"tokenize", path}, "TEXT, --file, --ids or --c-table is required");
   expect_usage_error({"tokenize", path, "--ids", ""}, "--ids is empty");
-  expect_usage_error({"tokenize", path, "--file", ""}, "--file: the path is empty");
+  expect_usage_error({"tokenize", path, "--file", ""}, "--file: is empty");
   const std::string with = " cannot be combined with ";
   expect_usage_error({"tokenize", path, "--c-table", "--json"}, "--json" + with + "--c-table");
   expect_usage_error({"tokenize", path, "--ids=1", "--special"}, "--ids" + with + "--special");
   expect_usage_error({"ppl", path}, "--text or --ids is required");
-  expect_usage_error({"ppl", path, "--text", ""}, "--text: the path is empty");
+  expect_usage_error({"ppl", path, "--text", ""}, "--text: is empty");
   expect_usage_error({}, "a command is required");
 }
 

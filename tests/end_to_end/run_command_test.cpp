@@ -102,7 +102,7 @@ TEST_F(RunCommand, AnUnknownOptionIsNamedWithTheOneItResembles) {
   EXPECT_EQ(after_dashes.code, 2);
   EXPECT_THAT(after_dashes.err, HasSubstr("unexpected argument '-p'"));
   EXPECT_THAT(llmc({"--nothing", "run", bundle()}).err, HasSubstr("llmc has no option --nothing"));
-  EXPECT_THAT(refused({"-p", "x", "--grammar", ""}), HasSubstr("--grammar is empty"));
+  EXPECT_THAT(refused({"-p", "x", "--grammar", ""}), HasSubstr("--grammar: is empty"));
   EXPECT_THAT(llmc({"run", "", "-p", "x"}).err, HasSubstr("MODEL is empty"));
   EXPECT_THAT(llmc({"inspect", ""}).err, HasSubstr("the path is empty"));
 }

@@ -275,7 +275,7 @@ TEST_F(SystemPrompt, MistakesAreNamed) {
   ASSERT_TRUE(write_file(ids, std::string_view("1 2,\n3\n")).ok());
   refused({"--system-prompt", "no-such-file"}, 3, "no-such-file");
   refused({"--system-prompt", empty}, 3, "empty");
-  refused({"--system-prompt", ""}, 2, "--system-prompt: the path is empty");
+  refused({"--system-prompt", ""}, 2, "--system-prompt: is empty");
   refused({"--system-prompt", longer}, 3, "leaves no room in a context of 64");
   refused({"--system-prompt-tokens", "1,999999"}, 3, "token 999999");
   refused({"--system-prompt-tokens", "no-such-ids"}, 3, "no-such-ids");

@@ -42,6 +42,7 @@ void add_build_options(CLI::App& app, BuildOptions& options, ModelUse use) {
   app.add_option("--stages", options.stages,
                  "Cut the model into N libraries of consecutive layers, for N machines; auto: the "
                  "smallest N for which weights and arena of each fit --max-ram")
+      ->check(refuse_empty)
       ->type_name("N");
   app.add_option("--max-ram", options.max_ram,
                  "Fail with exit code 5 if the arena is larger, such as 512K or 64M")
@@ -134,9 +135,9 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
   const std::uint32_t chunk = options.model.compile.chunk;
   const std::uint32_t most = std::max(planned.ctx, planned.batch);
   if (has_cache && chunk > most)
-    remark(globals, fmt::format("--chunk {} is reduced to {}: a pass runs no more tokens than the "
-                                "context has, or sequences of a batch",
-                                chunk, most));
+    remark(globals, fmt::format("--chunk {} takes memory that no prompt uses: the context has {} "
+                                "tokens\nhint: --chunk {}",
+                                chunk, planned.ctx, most));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant,
                     options.model.compile.requantize);

@@ -278,6 +278,7 @@ Action add_identity(CLI::App& app, const Globals& globals) {
   app.add_option("--targets", command->targets,
                  "Targets, the first one is the reference (default: all that run here, natively or "
                  "under an emulator)")
+      ->check(refuse_empty)
       ->type_name("LIST");
   app.add_option("--opt-level", command->levels, "Optimization levels (default: 3)")
       ->type_name("LIST");

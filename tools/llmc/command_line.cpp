@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -255,6 +256,16 @@ std::string plain_message(const CLI::Error& error) {
                      text.substr(value + kColon.size(), list - value - kColon.size()));
 }
 
+/// Refuses empty values where none can be meant: of files, programs, numbers of bytes and arguments
+/// of clang.
+void check_values(CLI::App& command) {
+  static const std::set<std::string, std::less<>> kNeverEmpty{"FILE",  "FOLDER",  "DIR",
+                                                              "BYTES", "PROGRAM", "ARG"};
+  for (CLI::Option* option : command.get_options()) {
+    if (kNeverEmpty.contains(option->get_type_name())) option->check(refuse_empty);
+  }
+}
+
 int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
   const Program program(ranks != nullptr);
   CLI::App app{program.summary, program.name};
@@ -298,6 +309,7 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     command->add_flag("-q,--quiet", globals.quiet, "No progress, notes or warnings");
     command->add_flag("-v,--verbose", globals.verbose, "More notes; -vv: times of passes");
     command->final_callback([&action, run = entry.add(*command, globals)] { action = run; });
+    check_values(*command);
     if (ranks != nullptr) {
       const auto shard = [ranks](const std::string& folder) {
         return shard_folder(folder, ranks->rank());

@@ -95,7 +95,8 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
                  "Folder with input_N.pb and output_N.pb, or with folders test_data_set_N")
       ->required();
   app.add_option("--target", command->target,
-                 "Target, listed by llmc targets (default: best for this machine)");
+                 "Target, listed by llmc targets (default: best for this machine)")
+      ->check(refuse_empty);
   add_opt_level(app, command->opt_level);
   add_emulator(app, command->emulator);
   add_dims(app, command->dims);

@@ -75,7 +75,6 @@ Action add_tokenize(CLI::App& app, const Globals& globals) {
       ->type_name("");
   auto* text = app.add_option("TEXT", command->text, "Text to tokenize")->type_name("");
   auto* file = app.add_option("-f,--file", command->file, "File with the text, -: standard input")
-                   ->check(not_empty)
                    ->type_name("FILE");
   auto* ids =
       app.add_option("--ids", command->ids, "Token ids to decode, such as 1,2,3")->type_name("IDS");

@@ -125,6 +125,7 @@ Action add_tune(CLI::App& app, const Globals& globals) {
   auto command = std::make_shared<TuneCommand>();
   app.add_option("--target", command->target,
                  "Target to tune, listed by llmc targets (default: best for this machine)")
+      ->check(refuse_empty)
       ->type_name("NAME");
   app.add_option("--header", command->output,
                  "File for the tile header with the best tiles (default: print them)")

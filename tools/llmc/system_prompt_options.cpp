@@ -29,7 +29,6 @@ void add_system_prompt_options(CLI::App& app, SystemPromptOptions& options) {
   auto* file = app.add_option("--system-prompt", options.file,
                               "File with a system prompt to compile in, with its KV cache; "
                               "-: standard input")
-                   ->check(not_empty)
                    ->type_name("FILE")
                    ->group("Compilation");
   app.add_option("--system-prompt-tokens", options.tokens,

@@ -16,7 +16,6 @@ namespace llmc::cli {
 
 void add_text_options(CLI::App& app, TextOptions& options, ModelOptions& model) {
   auto* file = app.add_option("-f,--text,--file", options.file, "Text file, -: standard input")
-                   ->check(not_empty)
                    ->type_name("FILE");
   auto* ids = app.add_option("--ids", options.ids, "Token ids instead of a text, such as 1,2,3")
                   ->type_name("IDS");
