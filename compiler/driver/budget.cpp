@@ -71,7 +71,8 @@ class Fitter {
   Result<plan::Plan> planned(const ir::Graph& stages) const {
     plan::PlanOptions options = input_.planned;
     LLMC_TRY(options.target, target::find(input_.target, input_.options.opt_level));
-    options.chunk = options.target->chunk;
+    options.chunk_given = input_.options.chunk != 0;
+    options.chunk = options.chunk_given ? input_.options.chunk : options.target->chunk;
     options.shard = {};  // the budget applies to the whole model
     options.device = nullptr;
     return plan::make_plan(stages, options);
