@@ -56,15 +56,12 @@ FoundBand MaskAnalysis::condition(ValueId value, bool wanted) {
 
 FoundBand MaskAnalysis::answer(Question question, ValueId value, bool wanted) {
   const ir::Node* node = rw_.producer(value);
-  if (!node || depth_ >= kMaxMaskDepth) return std::nullopt;
-  const std::tuple key(question, value, wanted);
-  if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
-  ++depth_;
-  FoundBand found = question == Question::kCondition ? compute_condition(value, *node, wanted)
-                    : question == Question::kNonZero ? compute_non_zero(value, *node, wanted)
-                                                     : compute_bias(value, *node);
-  --depth_;
-  return answers_[key] = std::move(found);
+  if (!node) return std::nullopt;
+  return remembered(answers_, {question, value, wanted}, [&] {
+    return question == Question::kCondition ? compute_condition(value, *node, wanted)
+           : question == Question::kNonZero ? compute_non_zero(value, *node, wanted)
+                                            : compute_bias(value, *node);
+  });
 }
 
 std::optional<FoundBand> MaskAnalysis::of_any_type(ValueId value, const ir::Node& node,
@@ -236,12 +233,7 @@ FoundBand MaskAnalysis::same_chunk(const ir::Node& node) {
 
 /// Returns whether all elements are 0 or 1.
 bool MaskAnalysis::is_flag(ValueId value) {
-  if (const auto known = flags_.find(value); known != flags_.end()) return known->second;
-  if (depth_ >= kMaxMaskDepth) return false;
-  ++depth_;
-  const bool found = compute_is_flag(value);
-  --depth_;
-  return flags_[value] = found;
+  return remembered(flags_, value, [&] { return compute_is_flag(value); });
 }
 
 bool MaskAnalysis::compute_is_flag(ValueId value) {

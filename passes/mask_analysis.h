@@ -79,6 +79,18 @@ class MaskAnalysis {
   std::optional<std::optional<Band>> through_view(ir::ValueId value, const ir::Node& node,
                                                   Inner inner);
 
+  /// Returns the answer for `key` in `known`, which compute() adds if it is missing. Returns an
+  /// empty answer, false or nullopt, if too many answers depend on each other.
+  template <class Key, class Answer, class Compute>
+  Answer remembered(std::map<Key, Answer>& known, const Key& key, Compute compute) {
+    if (const auto found = known.find(key); found != known.end()) return found->second;
+    if (depth_ >= kMaxMaskDepth) return Answer();
+    ++depth_;
+    Answer answer = compute();
+    --depth_;
+    return known[key] = std::move(answer);
+  }
+
   const Rewriter& rw_;
   IndexAnalysis& indices_;
   MaskShape shape_;

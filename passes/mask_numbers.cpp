@@ -27,12 +27,7 @@ std::optional<double> converted(double number, ir::ElementType to) {
 }  // namespace
 
 std::optional<double> MaskAnalysis::number_everywhere(ValueId value) {
-  if (const auto known = numbers_.find(value); known != numbers_.end()) return known->second;
-  if (depth_ >= kMaxMaskDepth) return std::nullopt;
-  ++depth_;
-  const auto found = compute_number(value);
-  --depth_;
-  return numbers_[value] = found;
+  return remembered(numbers_, value, [&] { return compute_number(value); });
 }
 
 std::optional<double> MaskAnalysis::compute_number(ValueId value) {
@@ -58,13 +53,7 @@ std::optional<double> MaskAnalysis::compute_number(ValueId value) {
 }
 
 bool MaskAnalysis::hides_with(ValueId value, double number) {
-  const std::pair key(value, number);
-  if (const auto known = hides_.find(key); known != hides_.end()) return known->second;
-  if (depth_ >= kMaxMaskDepth) return false;
-  ++depth_;
-  const bool found = compute_hides_with(value, number);
-  --depth_;
-  return hides_[key] = found;
+  return remembered(hides_, {value, number}, [&] { return compute_hides_with(value, number); });
 }
 
 bool MaskAnalysis::compute_hides_with(ValueId value, double number) {
