@@ -66,17 +66,7 @@ std::optional<Gate> match_gate(const Rewriter& rw, ValueId value, int depth = 0)
   if (depth > kMaxGeluDepth) return std::nullopt;
   for (const UnaryKind kind : {UnaryKind::kErf, UnaryKind::kTanh})
     if (const auto argument = unary(rw, value, kind)) return Gate{0, 1, kind, *argument};
-  if (const auto sum = with_scalar(rw, value, BinaryKind::kAdd)) {
-    auto gate = match_gate(rw, sum->value, depth + 1);
-    if (gate) gate->offset += sum->scalar;
-    return gate;
-  }
-  const auto factor = scalar_factor(rw, value);
-  auto gate = factor ? match_gate(rw, factor->value, depth + 1) : std::nullopt;
-  if (!gate) return std::nullopt;
-  gate->offset *= factor->scalar;
-  gate->slope *= factor->scalar;
-  return gate;
+  return match_affine(rw, value, [&](ValueId x) { return match_gate(rw, x, depth + 1); });
 }
 
 /// Coefficients of 1, x, x^2, x^3.

@@ -67,17 +67,7 @@ std::optional<SquareSum> match_reduction(const Rewriter& rw, ValueId value) {
 std::optional<SquareSum> match_square_sum(const Rewriter& rw, ValueId value, int depth = 0) {
   if (const auto found = match_reduction(rw, value)) return found;
   if (depth == kMaxScalarSteps) return std::nullopt;
-  if (const auto step = with_scalar(rw, value, BinaryKind::kAdd)) {
-    auto sum = match_square_sum(rw, step->value, depth + 1);
-    if (sum) sum->offset += step->scalar;
-    return sum;
-  }
-  const auto factor = scalar_factor(rw, value);
-  auto sum = factor ? match_square_sum(rw, factor->value, depth + 1) : std::nullopt;
-  if (!sum) return std::nullopt;
-  sum->slope *= factor->scalar;
-  sum->offset *= factor->scalar;
-  return sum;
+  return match_affine(rw, value, [&](ValueId x) { return match_square_sum(rw, x, depth + 1); });
 }
 
 /// Returns 1 if `factor` differs from 1 only by the rounding of f32, otherwise `factor`.

@@ -46,6 +46,23 @@ std::optional<Scaled> with_scalar(const Rewriter& rw, ir::ValueId value, ir::Bin
 /// Matches x * number, or x / number for a number other than 0. Scaled::scalar is the factor: the
 /// number, or its reciprocal.
 std::optional<Scaled> scalar_factor(const Rewriter& rw, ir::ValueId value);
+/// If `value` is x + number or scalar_factor() of x, returns match(x) with `offset` and `slope`
+/// changed so that offset + slope * y, which was x, is `value`. Otherwise returns nullopt.
+template <class Match>
+auto match_affine(const Rewriter& rw, ir::ValueId value, Match match) -> decltype(match(value)) {
+  const auto sum = with_scalar(rw, value, ir::BinaryKind::kAdd);
+  const auto factor = sum ? std::nullopt : scalar_factor(rw, value);
+  if (!sum && !factor) return std::nullopt;
+  auto found = match(sum ? sum->value : factor->value);
+  if (!found) return std::nullopt;
+  if (sum) {
+    found->offset += sum->scalar;
+  } else {
+    found->offset *= factor->scalar;
+    found->slope *= factor->scalar;
+  }
+  return found;
+}
 
 /// Follows Reshape, Squeeze, Unsqueeze, Identity and Cast to the same type backwards. Returns the
 /// earliest value, whose elements in row-major order are those of `value`.
