@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "compiler/support/model_folders.h"
@@ -13,10 +15,25 @@ namespace llmc::driver {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+constexpr std::string_view kNames[] = {"tokenizer.txt", "tokenizer.json", "tokenizer.model"};
+
+bool is_tokenizer_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  std::error_code error;
+  return (std::ranges::count(kNames, name) != 0 || path.extension() == ".tiktoken" ||
+          name.ends_with(".tokenizer.bin")) &&
+         fs::is_regular_file(path, error);
+}
+
+}  // namespace
+
 fs::path find_tokenizer(const fs::path& model) {
+  if (is_tokenizer_file(model)) return model;
   std::error_code error;
   for (const fs::path& folder : model_folders(model)) {
-    for (const char* const name : {"tokenizer.txt", "tokenizer.json", "tokenizer.model"})
+    for (const std::string_view name : kNames)
       if (fs::exists(folder / name, error)) return folder / name;
     std::set<fs::path> lists;  // sorted, for a deterministic choice
     for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))

@@ -11,8 +11,9 @@
 /// Finds and reads a model's tokenizer.
 namespace llmc::driver {
 
-/// Returns the tokenizer file in the first of model_folders() that contains one; empty if there is
-/// none. If a folder contains several, returns the first of:
+/// Returns `model` if it is a tokenizer file (one of those below, or that of a bundle); otherwise
+/// the tokenizer file in the first of model_folders() that contains one; empty if there is none. If
+/// a folder contains several, returns the first of:
 ///   tokenizer.txt, which lists the stop ids;
 ///   tokenizer.json, which Hugging Face also prefers;
 ///   tokenizer.model;

@@ -39,6 +39,19 @@ TEST(FindTokenizer, TakesWhatHuggingFaceTakes) {
   EXPECT_EQ(found(), "tokenizer.txt");
 }
 
+TEST(FindTokenizer, TakesTheTokenizerThatIsNamedButNoModelOfThatName) {
+  const testing::TemporaryFolder folder;
+  for (const char* const name :
+       {"tokenizer.txt", "tokenizer.model", "tokenizer.onnx", "z.tiktoken", "m.tokenizer.bin"})
+    ASSERT_TRUE(write_file(folder.path() / name, std::string_view("x")).ok());
+  const auto found = [&](const char* name) {
+    return find_tokenizer(folder.path() / name).filename();
+  };
+  for (const char* const name : {"tokenizer.model", "z.tiktoken", "m.tokenizer.bin"})
+    EXPECT_EQ(found(name), name);
+  EXPECT_EQ(found("tokenizer.onnx"), "tokenizer.txt");
+}
+
 /// Returns a tokenizer with the tokens "a" and "b" and the added tokens `more`, in JSON.
 std::unique_ptr<hosted::Tokenizer> letters_and(const std::string& more) {
   const std::string json = R"({"decoder": {"type": "Fuse"},

@@ -18,21 +18,11 @@ namespace llmc::cli {
 
 namespace {
 
-/// Returns whether the file has the name of a tokenizer.
-bool is_tokenizer_file(const std::filesystem::path& path) {
-  const std::string name = path.filename().string();
-  const bool named = name.starts_with("tokenizer.") || name.ends_with(".tokenizer.bin") ||
-                     path.extension() == ".tiktoken";
-  std::error_code error;
-  return named && std::filesystem::is_regular_file(path, error);
-}
-
-/// Returns the tokenizer file of `model`, which may be that file; empty if a model has none. Fails
-/// for a bundle without a tokenizer; the hint may end with `instead`.
+/// Returns the tokenizer file of `model`; empty if a model has none. Fails for a bundle without a
+/// tokenizer; the hint may end with `instead`.
 Result<std::filesystem::path> tokenizer_path(const std::filesystem::path& model,
                                              const std::string& instead) {
   std::error_code error;
-  if (is_tokenizer_file(model)) return model;
   if (!std::filesystem::is_directory(model, error) || !driver::looks_like_bundle(model))
     return driver::find_tokenizer(model);
   LLMC_TRY(const driver::BundleFacts facts, driver::read_bundle(model));
