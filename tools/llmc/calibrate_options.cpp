@@ -46,8 +46,6 @@ driver::CalibrationText own_calibration_text(const driver::CompileOptions& compi
 Status apply_calibrate(const std::string& calibrate, bool parse_special,
                        driver::CompileOptions& compile) {
   if (calibrate == "none") return ok_status();
-  if (calibrate.empty())
-    return usage_error("--calibrate is empty", "give a file, builtin, self or none");
   driver::CalibrationText text;
   if (has_file(calibrate)) {
     text.source = calibrate == "-" ? "standard input" : calibrate;

@@ -66,8 +66,6 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
   Outputs outputs;
   LLMC_TRY(outputs.chosen, chosen_targets(command.model));
   const bool several = outputs.chosen.size() > 1;
-  if (command.out && command.out->empty())
-    return usage_error("-o is empty", "give a folder, or remove -o for ./NAME-TARGET");
   if (several && command.out && driver::looks_like_bundle(*command.out)) {
     return usage_error(
         fmt::format("{} is a bundle, but with several targets -o is the parent folder of their "

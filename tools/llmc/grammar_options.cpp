@@ -21,10 +21,8 @@ bool is_text(Kind kind, const std::string& given) {
   return first != given.npos && (given[first] == '{' || given.substr(first) == "true");
 }
 
-/// Fails with kUsage for an empty value. Also fails for a value that resembles a text, but is
-/// neither a valid text nor an existing file.
+/// Fails for a value that resembles a text, but is neither a valid text nor an existing file.
 Status check_is_file(Kind kind, const std::string& option, const std::string& given) {
-  if (given.empty()) return usage_error(option + " is empty", "give a file, or -: standard input");
   std::error_code error;
   const bool reads_like_text = given.find_first_of("=|{}[]\"\n") != given.npos;
   if (!reads_like_text || std::filesystem::exists(given, error)) return ok_status();
