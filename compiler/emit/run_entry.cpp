@@ -40,7 +40,7 @@ std::string run_function(const Plan& plan, const DimNames& dims, std::uint64_t w
       name, inputs, plan.program.outputs.size());
   const std::string weights =
       plan.weights_bytes == 0 ? "nullptr"
-      : plan.options.is_encoder()
+      : plan.program.is_encoder()
           ? fmt::format("static_cast<const unsigned char*>(inputs[{}])", plan.program.inputs.size())
       : plan.options.embed_weights
           ? name + "_weights"
@@ -96,7 +96,7 @@ StageParts in_parts(const std::vector<std::string>& stages, const DimNames& dims
 }  // namespace
 
 bool has_weights_input(const Plan& plan) {
-  return plan.weights_bytes > 0 && (!plan.options.embed_weights || plan.options.is_encoder());
+  return plan.weights_bytes > 0 && (!plan.options.embed_weights || plan.program.is_encoder());
 }
 
 std::string run_includes(std::span<const Plan* const> plans) {

@@ -378,7 +378,6 @@ Status Lowerer::finish_decoder(Scope& scope) {
 
 Result<Program> Lowerer::run() {
   program_.entry = options_.entry;
-  const bool stores_sources = options_.entry == ir::EntryKind::kEncode;
   if (is_plain_) {
     note_open_dims();  // the scope's loop nests use the sizes
     LLMC_RETURN_IF_ERROR(check_plain_shapes());
@@ -394,7 +393,7 @@ Result<Program> Lowerer::run() {
   for (; scope.node < graph_.nodes().size(); ++scope.node) {
     const ir::Node& node = graph_.nodes()[scope.node];
     lower_node(scope, node);
-    if (stores_sources && diagnostics_.empty()) store_sources(scope, node);
+    if (stores_sources() && diagnostics_.empty()) store_sources(scope, node);
   }
   if (diagnostics_.empty()) {
     if (is_plain_) {

@@ -268,6 +268,8 @@ class Lowerer {
   /// have more than 2^40 elements.
   std::optional<Sizes> sizes_of(const ir::TensorType& type) const;
   Status check_plain_shapes() const;
+  /// Returns whether the outputs are stored as the state of a source.
+  bool stores_sources() const { return options_.entry == ir::EntryKind::kEncode; }
   // The beginning and the end of run().
   void bind_decoder_inputs(Scope& scope);
   Status finish_decoder(Scope& scope);

@@ -242,18 +242,17 @@ void Lowerer::bind_ports(Scope& scope) {
                                   Place::kInput, program_.inputs.size()));
     binding(scope, input) = InputBinding{program_.inputs.back().buffer};
   }
-  const bool stores_sources = options_.entry == ir::EntryKind::kEncode;
   for (const ir::ValueId output : graph_.outputs()) {
     const ir::Value& value = graph_.value(output);
     Port port{value.name, value.type.element, *sizes_of(value.type)};
-    if (stores_sources) port = source_port(std::move(port));
+    if (stores_sources()) port = source_port(std::move(port));
     program_.outputs.push_back(add(std::move(port), Place::kOutput, program_.outputs.size()));
-    if (!stores_sources) scope.outputs.try_emplace(output, program_.outputs.back().buffer);
+    if (!stores_sources()) scope.outputs.try_emplace(output, program_.outputs.back().buffer);
   }
 }
 
 void Lowerer::finish_ports(Scope& scope) {
-  if (options_.entry == ir::EntryKind::kEncode) return;  // store_sources() wrote the outputs
+  if (stores_sources()) return;  // store_sources() wrote the outputs
   for (std::size_t i = 0; i < program_.outputs.size(); ++i)
     scope.nests.finish_output(graph_.outputs()[i], program_.outputs[i].buffer);
 }

@@ -81,12 +81,6 @@ struct BudgetReport {
 };
 
 struct PlanOptions {
-  /// Returns whether the library of a decoder contains the graph, and passes it a pointer to its
-  /// packed weights without a file's header.
-  bool is_encoder() const {
-    return entry == ir::EntryKind::kEncode || entry == ir::EntryKind::kEncodeMedia;
-  }
-
   const target::Target* target = nullptr;
   std::string name;  // a valid C identifier (emit/names.h)
   /// What the graph computes. Of the other options, only threads_max, open_dims and, for kEncode,
@@ -227,8 +221,8 @@ Result<Plan> make_plan(const ir::Graph& graph, const PlanOptions& options,
 Size image_rows(const Plan& media_encoder);
 /// Returns the number of features of one frame that the encoder reads; 0 if it reads token ids.
 std::uint64_t source_width(const Plan& encoder);
-/// Returns what the size of a source counts: "tokens", "samples" or "frames", if source_width() is
-/// 0, 1 or larger.
+/// Returns the unit of a source's size: "tokens" for a source_width() of 0, "samples" for 1,
+/// "frames" for more.
 std::string_view source_unit(std::uint64_t width);
 /// Returns whether the features of a frame are adjacent: f32[…, frames, width]. Returns false if
 /// the number of frames is fixed.

@@ -377,6 +377,11 @@ struct Program {
   std::uint32_t position_axes = 0;  // positions per token for rotations; 0: only its index
 
   bool is_plain() const { return entry != ir::EntryKind::kForward; }
+  /// Returns whether the library of a decoder contains the graph, and passes it a pointer to its
+  /// packed weights without a file's header.
+  bool is_encoder() const {
+    return entry == ir::EntryKind::kEncode || entry == ir::EntryKind::kEncodeMedia;
+  }
   /// Returns the bytes of a sequence's recurrent states; a multiple of 64.
   std::uint64_t state_bytes() const;
 };
