@@ -88,6 +88,10 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
   DimSizes sizes;
   std::vector<GivenSum> sums;
   for (const auto& [name, range] : dims) {
+    if (range.max > kMaxDimSize)
+      return usage_error(
+          fmt::format("the size {} of --dim {} is too large", range.max, printable(name, 40)),
+          fmt::format("a size is at most {}", kMaxDimSize));
     if (!range.is_number() && (range.min < 1 || range.max < range.min))
       return usage_error(fmt::format("--dim {}={}..{} is no range of sizes", printable(name, 40),
                                      range.min, range.max),
@@ -218,12 +222,16 @@ Result<ir::Graph> choose_sizes(ir::Graph graph, const plan::DimRanges& ranges) {
   }
 }
 
-/// Adds a hint to an error that a size of 0 may have caused.
-Diagnostic explain_zero(Diagnostic error, const plan::DimRanges& dims) {
+/// Returns the error of an operator that does not accept the given sizes. Without a hint, it gets
+/// one that names a size of 0, or else all sizes.
+Diagnostic impossible_sizes(Diagnostic error, const plan::DimRanges& dims) {
+  error.kind = ErrorKind::kUsage;
+  if (!error.hint.empty()) return error;
   const auto zero =
       std::ranges::find(dims, plan::DimRange(0), &plan::DimRanges::value_type::second);
-  if (error.hint.empty() && zero != dims.end())
-    error.hint = fmt::format("{} is given: use a size of at least 1", dim_flag(zero->first, "0"));
+  error.hint = zero != dims.end() ? fmt::format("{} is given: use a size of at least 1",
+                                                dim_flag(zero->first, "0"))
+                                  : "the operator does not accept these sizes: " + dim_flags(dims);
   return error;
 }
 
@@ -245,7 +253,7 @@ Result<ir::Graph> bind_dims(ir::Graph graph, const plan::DimRanges& dims) {
     }
   }
   auto inferred = ir::infer_graph(std::move(graph));
-  if (!inferred.ok()) return explain_zero(inferred.error().first(), dims);
+  if (!inferred.ok()) return impossible_sizes(inferred.error().first(), dims);
   ir::Graph bound = *std::move(inferred);
   if (std::ranges::any_of(dims, [](const auto& dim) { return !dim.second.is_number(); })) {
     LLMC_TRY(bound, choose_sizes(std::move(bound), dims));

@@ -201,6 +201,7 @@ Status Lowerer::check_plain_shapes() const {
     if (known && std::ranges::any_of(value.type.dims, [&](const ir::Dim& dim) {
           return size_of(dim)->least() < 0;
         })) {
+      d.kind = ErrorKind::kUsage;
       d.message = fmt::format("its shape {} has a negative size for the smallest sizes given",
                               ir::to_string(value.type));
       d.hint = "give ranges that begin later with --dim name=smallest..largest";
@@ -208,6 +209,7 @@ Status Lowerer::check_plain_shapes() const {
     }
     if (known) {
       // The values computed from it are too large as well: one error is sufficient.
+      if (!options_.open_dims.empty()) d.kind = ErrorKind::kUsage;
       d.message = fmt::format("its shape {} is too large: a tensor has at most 2^40 elements",
                               ir::to_string(value.type));
       d.hint = "give smaller sizes with --dim name=value";

@@ -60,6 +60,26 @@ TEST(BindDims, ChoosesASizeThatFollowsFromAnother) {
   EXPECT_EQ(bound->value(bound->outputs()[0]).name, "out");
 }
 
+TEST(BindDims, SizesThatAnOperatorRefusesAreAUsageError) {
+  const auto graph = ir::parse(R"(graph @g(%x: f32[n, 4]) {
+  %shape = constant i64[2] {2, 6}
+  %y = reshape %x, %shape
+  return %y
+}
+)");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  EXPECT_TRUE(bind_dims(*graph, {{"n", 3}}).ok());
+  const auto error_of = [&](plan::DimRange size) {
+    const auto bound = bind_dims(*graph, {{"n", size}});
+    EXPECT_FALSE(bound.ok());
+    return bound.ok() ? Diagnostic() : bound.error().first();
+  };
+  EXPECT_EQ(error_of(5).kind, ErrorKind::kUsage);
+  EXPECT_EQ(error_of(5).hint, "the operator does not accept these sizes: --dim n=5");
+  EXPECT_EQ(error_of(0).kind, ErrorKind::kUsage);
+  EXPECT_EQ(error_of({1, kMaxDimSize + 1}).kind, ErrorKind::kUsage);
+}
+
 TEST(UsualDims, AreLimitedByATableOfPositionsThatABatchRepeats) {
   const auto graph = ir::parse(R"(graph @g(%ids: i64[batch, n]) {
   %zero = constant i64[] {0}
