@@ -384,8 +384,8 @@ TEST(PplCommand, CompareRefusesWhatCannotBeCompared) {
   const std::string empty = (folder.path() / "empty.txt").string();
   ASSERT_TRUE(write_file(empty, std::string_view()).ok());
   expect_refused("compare", {"--text", empty}, 3, "empty.txt: is empty");
-  expect_refused("compare", {"--text", kText, "--svg", folder.path().string()}, 2, "is a folder");
-  expect_refused("compare", {"--text", kText, "--svg", (folder.path() / "no/a.svg").string()}, 2,
+  expect_refused("compare", {"--text", kText, "--svg", folder.path().string()}, 3, "is a folder");
+  expect_refused("compare", {"--text", kText, "--svg", (folder.path() / "no/a.svg").string()}, 3,
                  "no does not exist");
   expect_refused("compare", {"--text", kText, "--quant", "f32", "--svg", chart}, 2,
                  "have no KL divergence to draw");

@@ -54,7 +54,7 @@ TEST_F(RunCommand, ContinuesASavedText) {
 TEST_F(RunCommand, ChecksThePlaceOfAStateBeforeItGenerates) {
   const auto refused = [](const std::string& state, const char* message) {
     const ProgramRun ran = run({"-p", kPrompt, "-n", "5", "--save-state", state});
-    EXPECT_EQ(ran.code, 2) << state;
+    EXPECT_EQ(ran.code, 3) << state;
     EXPECT_EQ(ran.out, "") << "nothing was generated";
     EXPECT_THAT(ran.err, HasSubstr(message));
   };
@@ -307,6 +307,17 @@ TEST_F(RunCommand, AnOutputThatCannotBeWrittenEndsTheText) {
     EXPECT_EQ(ran->standard_error,
               "llmc: error: standard output: cannot be written\nhint: the disk may be full\n")
         << count.back();
+  }
+}
+
+TEST(StandardOutput, AHelpTextThatCannotBeWrittenIsAnError) {
+  if (!fs::exists("/dev/full")) GTEST_SKIP() << "/dev/full is not here";
+  for (const char* const arguments : {"--help", "plan --help", "--version"}) {
+    const auto ran = run_command(
+        {"sh", "-c", std::string("\"$0\" ") + arguments + " > /dev/full", LLMC_PROGRAM});
+    ASSERT_TRUE(ran.ok());
+    EXPECT_EQ(ran->exit_code, 3) << arguments;
+    EXPECT_THAT(ran->standard_error, HasSubstr("standard output: cannot be written"));
   }
 }
 

@@ -142,12 +142,12 @@ Status check_output_file(std::string_view option, const std::string& path) {
   if (path.empty()) return ok_status();
   std::error_code error;
   if (fs::is_directory(path, error))
-    return file_failure(ErrorKind::kUsage, path, "is a folder",
+    return file_failure(ErrorKind::kBadInput, path, "is a folder",
                         fmt::format("{} takes the name of a file", option));
   fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) folder = ".";
   if (!fs::is_directory(folder, error))
-    return file_failure(ErrorKind::kUsage, path,
+    return file_failure(ErrorKind::kBadInput, path,
                         "the folder " + printable(folder.string()) + " does not exist",
                         fmt::format("create it, or use another {}", option));
   if (::access(folder.c_str(), W_OK | X_OK) != 0)

@@ -76,8 +76,8 @@ void remark(const Globals& globals, std::string_view text);
 std::function<void(const Diagnostic&)> warn_once(const Globals& globals);
 
 /// Checks, before work begins, that a file can be created at `path`, the value of `option`. Fails
-/// with kUsage if it is a folder or its folder does not exist, and with kBadInput if the folder is
-/// not writable. Does nothing without a path.
+/// with kBadInput if it is a folder, or its folder does not exist or is not writable. Does nothing
+/// without a path.
 Status check_output_file(std::string_view option, const std::string& path);
 
 /// Returns a size in its largest unit: "1.20 MiB", "12.0 KiB", "288 B".

@@ -266,6 +266,14 @@ void check_values(CLI::App& command) {
   }
 }
 
+/// Returns the exit code of the program, whose command ended with `code`: an error if stdout could
+/// not be written.
+int exit_code_after_output(int code) {
+  if (finish_stdout() || code != 0) return code;
+  return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output", "cannot be written",
+                                 "the disk may be full"));
+}
+
 int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
   const Program program(ranks != nullptr);
   CLI::App app{program.summary, program.name};
@@ -327,17 +335,13 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     app.parse(std::move(backwards));  // CLI11 expects the reverse order
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error, std::cout, std::cerr);
-    return code == 0 ? 0 : llmc::exit_code(llmc::ErrorKind::kUsage);
+    return code == 0 ? exit_code_after_output(0) : llmc::exit_code(llmc::ErrorKind::kUsage);
   }
   for (const std::string& spelling : spelled->notes) remark(globals, spelling);
   const llmc::Result<int> result = action();
   const int code = result.ok() ? *result : fail(result.error());
   note_parse_counts(globals);
-  if (!finish_stdout() && code == 0) {
-    return fail(llmc::file_failure(llmc::ErrorKind::kBadInput, "standard output",
-                                   "cannot be written", "the disk may be full"));
-  }
-  return code;
+  return exit_code_after_output(code);
 }
 
 }  // namespace
