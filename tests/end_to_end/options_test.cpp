@@ -169,8 +169,17 @@ TEST(Options, ErrorsOfTheParserAreInPlainWords) {
                  "error: --prompt cannot be combined with --file\n", "");
   expect_mistake({"plan", model, "--in-flight", "3"}, "error: --in-flight needs --accelerate\n",
                  "");
-  expect_mistake({"plan", model, "--quiet=x"}, "error: --quiet does not take the value 'x'\n", "");
   expect_mistake({"run", model, "-p"}, "error: --prompt needs a value: TEXT\n", "");
+}
+
+TEST(Options, FlagsTakeNoValues) {
+  const std::string model = tinyfable().string();
+  for (const char* const value : {"5", "true", "false", ""})
+    expect_mistake({"plan", model, std::string("--json=") + value},
+                   "error: --json takes no value\n", "write --json, or leave it out");
+  expect_mistake({"plan", model, "-q=false"}, "error: -q takes no value\n", "");
+  expect_mistake({"run", model, "-p", "a", "--log-disable=1"}, "error: --quiet takes no value", "");
+  expect_mistake({"plan", model, "--jsno=5"}, "has no option --jsno", "did you mean --json?");
 }
 
 TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {

@@ -139,16 +139,18 @@ std::optional<llmc::Diagnostic> unknown_command(int argc, char** argv, const Pro
                                          : fmt::format("did you mean {} {}?", program.name, meant));
 }
 
-/// Returns a predicate for options of the command `name` that take the next argument as value.
-TakesValue options_with_values(const CLI::App& app, const std::string& name) {
+/// Returns a function for the kinds of the options of the command `name`.
+KindOfOption kinds_of_options(const CLI::App& app, const std::string& name) {
   const auto found =
       app.get_subcommands([&name](const CLI::App* command) { return command->get_name() == name; });
   const CLI::App* const command = found.empty() ? nullptr : found.front();
   return [command](const std::string& option_name) {
-    if (command == nullptr) return false;
-    const CLI::Option* const option = command->get_option_no_throw(option_name);
-    return option != nullptr &&
-           std::min(option->get_type_size_min(), option->get_items_expected_min()) > 0;
+    const CLI::Option* const option =
+        command == nullptr ? nullptr : command->get_option_no_throw(option_name);
+    if (option == nullptr) return OptionKind::kUnknown;
+    const bool has_value =
+        std::min(option->get_type_size_min(), option->get_items_expected_min()) > 0;
+    return has_value ? OptionKind::kValue : OptionKind::kFlag;
   };
 }
 
@@ -328,7 +330,7 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
     command->footer(std::string("Examples:\n") + examples + tokens_footer(*command));
   }
   if (const auto wrong = unknown_command(argc, argv, program)) return fail(*wrong);
-  auto spelled = spell(all, options_with_values(app, all.empty() ? "" : all.front()));
+  auto spelled = spell(all, kinds_of_options(app, all.empty() ? "" : all.front()));
   if (!spelled.ok()) return fail(spelled.error());
   try {
     std::vector<std::string> backwards(spelled->arguments.rbegin(), spelled->arguments.rend());

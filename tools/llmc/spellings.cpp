@@ -96,8 +96,8 @@ NameAndValue split_argument(std::string_view argument) {
 /// Translates the arguments from left to right.
 class Speller {
  public:
-  Speller(const std::vector<std::string>& arguments, const TakesValue& takes_value)
-      : arguments_(arguments), takes_value_(takes_value) {}
+  Speller(const std::vector<std::string>& arguments, const KindOfOption& kind_of)
+      : arguments_(arguments), kind_of_(kind_of) {}
 
   Result<Spelled> run() {
     if (arguments_.empty()) return Spelled{};
@@ -118,25 +118,37 @@ class Speller {
   const std::string& command() const { return arguments_[0]; }
   void keep(std::string argument) { result_.arguments.push_back(std::move(argument)); }
 
+  bool takes_value(const std::string& name) const { return kind_of_(name) == OptionKind::kValue; }
+
   /// Returns whether `argument` is or contains an option whose value is the next argument.
   bool needs_next(const std::string& argument) const {
-    if (argument.starts_with("--")) return takes_value_(argument);
+    if (argument.starts_with("--")) return takes_value(argument);
     if (!argument.starts_with('-')) return false;
     // "-qp" is -q -p; in "-pq" the value of -p is "q".
     for (std::size_t i = 1; i < argument.size(); ++i)
-      if (takes_value_({'-', argument[i]})) return i + 1 == argument.size();
+      if (takes_value({'-', argument[i]})) return i + 1 == argument.size();
     return false;
   }
+  /// Fails for a flag with a value: "--json=5", "-q=1". Configuration files have such values.
+  Status check_flag(const std::string& argument) const {
+    const std::string name = argument.substr(0, argument.find('='));
+    if (name.size() == argument.size() || kind_of_(name) != OptionKind::kFlag) return ok_status();
+    return usage_error(name + " takes no value", "write " + name + ", or leave it out");
+  }
+
   /// Keeps an argument, and also the next one if that is its value.
-  void keep_with_value(std::string argument) {
+  Status keep_with_value(std::string argument) {
+    LLMC_RETURN_IF_ERROR(check_flag(argument));
     const NameAndValue option = split_argument(argument);
-    if (option.value && option.value->empty() && takes_value_(std::string(option.name))) {
+    if (option.value && option.value->empty() && takes_value(std::string(option.name))) {
       keep(std::string(option.name));  // CLI11 would take the next argument as the value
-      return keep({});
+      keep({});
+      return ok_status();
     }
     const bool takes_next = needs_next(argument) && at_ + 1 < arguments_.size();
     keep(std::move(argument));
     if (takes_next) keep(arguments_[++at_]);
+    return ok_status();
   }
 
   /// Returns the value of the current option: the text after "=", or the next argument.
@@ -196,16 +208,14 @@ class Speller {
       if (!is_for(spelling, option.name)) continue;
       if (!spelling.note.empty()) result_.notes.emplace_back(spelling.note);
       if (spelling.to.empty()) return ok_status();
-      keep_with_value(std::string(spelling.to) +
-                      (option.value ? "=" + std::string(*option.value) : std::string()));
-      return ok_status();
+      return keep_with_value(std::string(spelling.to) +
+                             (option.value ? "=" + std::string(*option.value) : std::string()));
     }
-    keep_with_value(argument);
-    return ok_status();
+    return keep_with_value(argument);
   }
 
   const std::vector<std::string>& arguments_;
-  const TakesValue& takes_value_;
+  const KindOfOption& kind_of_;
   std::size_t at_ = 0;
   std::size_t models_ = 0;  // moved to the front
   Spelled result_;
@@ -213,8 +223,8 @@ class Speller {
 
 }  // namespace
 
-Result<Spelled> spell(const std::vector<std::string>& arguments, const TakesValue& takes_value) {
-  return Speller(arguments, takes_value).run();
+Result<Spelled> spell(const std::vector<std::string>& arguments, const KindOfOption& kind_of) {
+  return Speller(arguments, kind_of).run();
 }
 
 std::vector<std::pair<std::string_view, std::string_view>> option_aliases(
