@@ -30,8 +30,13 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
   const std::uint64_t width = window_width(options, context);
   if (width > context) {
     return usage_error(
-        fmt::format("a window of {} tokens does not fit the context of {}", width, context),
-        "use a smaller --window, or compile with a larger --ctx");
+        fmt::format("a window of {} tokens{} does not fit the context of {}", width,
+                    options.stride > 0 ? fmt::format(", {} of them for --ppl-stride {},",
+                                                     options.stride / 2, options.stride)
+                                       : "",
+                    context),
+        fmt::format("use a smaller {}, or compile with a larger --ctx",
+                    options.stride > 0 ? "--ppl-stride or --window" : "--window"));
   }
   Windows windows;
   windows.width_ = windows.step_ = static_cast<std::uint32_t>(width);
@@ -55,8 +60,9 @@ Result<Windows> Windows::cut(std::vector<std::int32_t> text, const WindowOptions
             fmt::format("--ppl-stride {} leaves no tokens before the counted ones in a window of "
                         "{}",
                         options.stride, width),
-            "use a smaller stride or a larger --window");
+            "use a smaller --ppl-stride or a larger --window");
       }
+      hint = "use a smaller --ppl-stride or --window";
       windows.step_ = options.stride;
       windows.first_ = windows.width_ - options.stride;
     } else {

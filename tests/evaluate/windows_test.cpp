@@ -115,6 +115,8 @@ TEST(Windows, ThatAreImpossibleAreMistakesOfTheCommandLine) {
   usage(refused(200, {.size = 60, .stride = 10}), "a window of 65 tokens");
   usage(refused(200, {.size = 2}), "empty second half");
   usage(refused(200, {.size = 4, .stride = 8}), "--ppl-stride 8");
+  EXPECT_THAT(refused(200, {.size = 65}).hint, ::testing::Not(HasSubstr("--ppl-stride")));
+  EXPECT_THAT(refused(200, {.size = 60, .stride = 10}).hint, HasSubstr("--ppl-stride"));
 }
 
 TEST(Windows, NeedATextOfOne) {
@@ -126,6 +128,7 @@ TEST(Windows, NeedATextOfOne) {
   EXPECT_THAT(refused(7, {.size = 8}).hint, HasSubstr("--count all"));
   EXPECT_EQ(cut(7, {.size = 8, .bos = 1}).count(), 1u) << "with the beginning token it is enough";
   too_short(refused(8, {.size = 8, .stride = 2}), "a window needs 9");
+  EXPECT_THAT(refused(8, {.size = 8, .stride = 2}).hint, HasSubstr("--ppl-stride"));
   too_short(refused(0, {.scored = ScoredTokens::kAll, .bos = 1}), "0 tokens");
   too_short(refused(1, {.scored = ScoredTokens::kAll}), "a window needs 2");
 }
