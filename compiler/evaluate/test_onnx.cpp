@@ -159,6 +159,9 @@ Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,
   std::error_code error;
   if (!fs::exists(options.data, error))
     return system_error(options.data, "open", error ? error.value() : ENOENT);
+  if (!fs::is_directory(options.data, error))
+    return file_failure(ErrorKind::kBadInput, options.data.string(), "is not a folder",
+                        "give the folder of input_0.pb … output_0.pb …");
   std::vector<fs::path> folders;
   const bool one = fs::exists(options.data / "output_0.pb", error);
   if (one) {

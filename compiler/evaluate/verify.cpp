@@ -311,6 +311,10 @@ Status check_options(const VerifyOptions& options) {
   if (!bundle && !options.reference_model.empty())
     return usage_error("--model is for bundles: a model is compared with its own graph",
                        "remove --model");
+  if (driver::looks_like_bundle(options.reference_model))
+    return usage_error(
+        fmt::format("--model {} is a compiled bundle", printable(options.reference_model.string())),
+        "give the model that was compiled: its graph is the reference");
   if (bundle && options.update && golden_file(options).empty())
     return usage_error("--update does not change a bundle", "give a file by --golden FILE");
   return ok_status();

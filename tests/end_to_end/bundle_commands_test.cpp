@@ -164,6 +164,9 @@ TEST(BundleCommands, PlanInspectAndVerifyTakeABundle) {
       llmc({"verify", bundle, "--model", tinyfable().string(), "--short"});
   EXPECT_EQ(with_model.code, 0) << with_model.err;
   EXPECT_THAT(with_model.out, HasSubstr("reference: ok"));
+  const ProgramRun with_bundle = llmc({"verify", bundle, "--model", bundle});
+  EXPECT_EQ(with_bundle.code, 2) << with_bundle.err;
+  EXPECT_THAT(with_bundle.err, HasSubstr("--model " + bundle + " is a compiled bundle"));
   expect_advice_without_tokenizer(bundle);
 }
 

@@ -386,12 +386,13 @@ TEST_F(Emulated, IdentityNamesTheFirstLogitThatDiffers) {
 
 TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
   LLMC_NEEDS_TARGET("generic");
-  const ProgramRun ran =
-      llmc({"identity", "--cflag=-O0", model(), (folder_.path() / "none.onnx").string(),
-            "--targets", "generic", "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
+  const std::string bad = (folder_.path() / "bad.onnx").string();
+  ASSERT_TRUE(write_file(bad, std::string_view("not a model")).ok());
+  const ProgramRun ran = llmc({"identity", "--cflag=-O0", model(), bad, "--targets", "generic",
+                               "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex("\ntinyfable +q4m, kv f16 +[0-9a-f]{16}\n"));
-  EXPECT_THAT(ran.err, HasSubstr("none.onnx"));
+  EXPECT_THAT(ran.err, HasSubstr("bad.onnx"));
 }
 
 }  // namespace

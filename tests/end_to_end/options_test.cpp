@@ -189,6 +189,12 @@ TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {
   const ProgramRun test = llmc({"test-onnx", model, "no-such-folder"});
   EXPECT_EQ(test.code, 3) << test.err;
   EXPECT_THAT(test.err, HasSubstr("no-such-folder: cannot open: No such file"));
+  const std::string file = (tinyfable() / "llm_config.json").string();
+  EXPECT_THAT(llmc({"test-onnx", model, file}).err, HasSubstr("llm_config.json: is not a folder"));
+  const ProgramRun identity = llmc({"identity", model, "no-such-model"});
+  EXPECT_EQ(identity.code, 3) << identity.err;
+  EXPECT_THAT(identity.err, HasSubstr("no-such-model: cannot open: No such file"));
+  EXPECT_EQ(identity.out, "") << "no row is printed before all paths are checked";
 }
 
 TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {

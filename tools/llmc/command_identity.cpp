@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 
 #include "compiler/driver/toolchain.h"
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/exec/runner_process.h"
+#include "compiler/support/file.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/numbers.h"
@@ -77,6 +81,9 @@ Result<evaluate::IdentityOptions> options_of(const IdentityCommand& command,
   evaluate::IdentityOptions options;
   for (const std::string& model : command.models) {
     LLMC_RETURN_IF_ERROR(refuse_bundle(model));
+    std::error_code error;
+    if (!std::filesystem::exists(model, error))
+      return system_error(model, "open", error ? error.value() : ENOENT);
     options.models.emplace_back(model);
     note_model_file(globals, model);
   }
