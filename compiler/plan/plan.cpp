@@ -354,9 +354,13 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
                           plan.arena_bytes, max_ram),
                       .hint = "smaller sizes with --dim need less"};
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
+  const ShardOption& shard = plan.options.shard;
+  const std::string arena =
+      shard.count > 1 ? fmt::format("the arena of shard {} of {}", shard.index, shard.count)
+                      : "the arena";
   return Diagnostic{
       .kind = ErrorKind::kOverBudget,
-      .message = fmt::format("the arena needs {} bytes, {} more than the {} allowed",
+      .message = fmt::format("{} needs {} bytes, {} more than the {} allowed", arena,
                              plan.arena_bytes, plan.arena_bytes - max_ram, max_ram),
       .hint =
           fmt::format("{:.0f} % of it is the KV cache of {} tokens: a smaller --ctx{} shrinks it; "

@@ -272,6 +272,12 @@ TEST(StagesOption, PlanShowsEachAndTooManyAreRefused) {
   }
 }
 
+TEST(StagesOption, NameTheShardThatIsOverTheBudget) {
+  const ProgramRun ran = llmc({"plan", tinyfable().string(), "--stages", "2", "--max-ram", "600K"});
+  EXPECT_EQ(ran.code, 5) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("the arena of shard 0 of 2 needs "));
+}
+
 TEST(StagesOption, AutoTakesAsFewAsFit) {
   const auto plan = [](const char* max_ram) {
     return llmc({"plan", tinyfable().string(), "--stages", "auto", "--max-ram", max_ram});
