@@ -217,6 +217,15 @@ TEST(PlanCommand, TheTargetSaysHowManyTokensOfAPromptRunAtOnce) {
   EXPECT_THAT(trained.err, HasSubstr("hint: --chunk 384"));
 }
 
+TEST(PlanCommand, LeavesOutMemoryThatAFunctionDoesNotUse) {
+  const testing::TemporaryFolder folder;
+  write_relu(folder.path() / "relu.onnx");
+  const ProgramRun ran = llmc({"plan", (folder.path() / "relu.onnx").string()});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("all memory of a call on up to 8 threads"));
+  EXPECT_THAT(ran.out, ::testing::Not(HasSubstr("without reuse")));
+}
+
 TEST(PlanCommand, ErrorsNameTheFolderOfAFile) {
   testing::TemporaryFolder folder;
   fs::copy(tinyfable(), folder.path() / "good");

@@ -298,10 +298,13 @@ std::string image_text(const Json& image) {
 std::string arena_text(const Json& plan, const SizeLines& line) {
   const Json& options = plan.at("options");
   const std::string threads = counted(number(options, "threads_max"), "thread");
-  if (is_plain(plan))
-    return line("arena", size_of(plan, "arena"),
-                fmt::format("all memory of a call on up to {}; {} without reuse", threads,
-                            human_bytes(size_of(plan, "values"))));
+  if (is_plain(plan)) {
+    const std::uint64_t values = size_of(plan, "values");
+    return line(
+        "arena", size_of(plan, "arena"),
+        fmt::format("all memory of a call on up to {}{}", threads,
+                    values == 0 ? "" : fmt::format("; {} without reuse", human_bytes(values))));
+  }
   std::string text = line("arena", size_of(plan, "arena"), "all memory of a session, of which");
   text += line("  cache", size_of(plan, "kv"), cache_text(plan));
   if (plan.contains("states")) {
