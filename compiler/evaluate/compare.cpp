@@ -75,7 +75,7 @@ Result<Comparison> compare_modes(const CompareOptions& options, const driver::Pr
   // Models with a budget are compiled into the cache first: an impossible budget fails before
   // anything is measured. They are unloaded, because together they may need too much memory.
   for (const Mode& mode : options.modes) {
-    if (!mode.has_budget() || !options.native.use_cache) continue;
+    if (!mode.has_budget() || !exec::keeps_compiled(options.native)) continue;
     if (auto model = load_mode(options, mode, progress); !model.ok())
       return std::move(model).error();
   }

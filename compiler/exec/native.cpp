@@ -256,6 +256,11 @@ Status NativeModel::join(Ranks& ranks) {
   return ok_status();
 }
 
+bool keeps_compiled(const NativeOptions& options) {
+  return options.use_cache && driver::is_cacheable(options.compile) &&
+         !driver::cache_folder().empty();
+}
+
 Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
                                                  const driver::Progress& progress) {
   const driver::CompileOptions& compile = options.compile;
@@ -270,9 +275,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
   const bool runner = emulator.has_value();
   LLMC_RETURN_IF_ERROR(check_opencl(options, compile.accelerate, runner));
 
-  const bool use_cache = options.use_cache && driver::is_cacheable(compile);
-  const fs::path cache = use_cache ? driver::cache_folder() : fs::path();
-  if (cache.empty()) {
+  if (!keeps_compiled(options)) {
     LLMC_TRY(TemporaryDirectory temporary, TemporaryDirectory::create());
     LLMC_RETURN_IF_ERROR(build(compile, temporary.path(), runner, progress));
     LLMC_TRY(LinkedModel linked, linked_entry(temporary.path(), compile.model, runner));
@@ -287,6 +290,7 @@ Result<std::unique_ptr<NativeModel>> load_native(const NativeOptions& options,
              compile.reader.bind(compile.model, driver::import_options(compile)));
     LLMC_TRY(key, driver::cache_key(model, compile));
   }
+  const fs::path cache = driver::cache_folder();
   const fs::path entry = cache / (runner ? key + "-runner" : key);
   std::error_code ignored;
   if (fs::exists(entry, ignored)) {

@@ -39,6 +39,9 @@ struct NativeOptions {
   Ranks* ranks = nullptr;
 };
 
+/// Returns whether load_native() keeps what it compiles with these options in the cache.
+bool keeps_compiled(const NativeOptions& options);
+
 /// The files of a linked model, and the objects that keep them in place.
 struct LinkedModel {
   driver::BundleFacts facts;
