@@ -243,18 +243,24 @@ Status check_source(const ModelFacts& model, const EncoderInput& source) {
   const std::uint32_t width = wants_ids ? 1 : model.source_width;
   const std::size_t size = wants_ids ? source.ids.size() : source.features.size();
   if (size % width != 0)
-    return usage_error(fmt::format("{} features are not frames of {}", size, width),
+    return usage_error(fmt::format("{} are not frames of {}", counted(size, "feature"), width),
                        "give all features of each frame");
-  const std::string_view unit = plan::source_unit(model.source_width);
-  if (size / width < model.source_min)
-    return usage_error(fmt::format("the source has {} {}, and the encoder needs at least {}",
-                                   size / width, unit, model.source_min),
+  std::string_view unit = plan::source_unit(model.source_width);
+  unit.remove_suffix(1);  // the singular
+  const std::size_t length = size / width;
+  if (length < model.source_min)
+    return usage_error(fmt::format("the source has {}, and the encoder needs at least {}",
+                                   counted(length, unit), model.source_min),
                        "give a longer source");
-  if (size / width <= model.source_max) return ok_status();
-  return usage_error(fmt::format("the source has {} {}, and the model was compiled for {}",
-                                 size / width, unit, model.source_max),
-                     model.source_min == model.source_max ? "the encoder has a fixed size"
-                                                          : "compile with a larger --source-ctx");
+  if (length <= model.source_max) return ok_status();
+  return usage_error(
+      fmt::format("the source has {}, and the model was compiled for {}", counted(length, unit),
+                  model.source_max),
+      model.source_min == model.source_max
+          ? fmt::format("give a source of {}: the encoder has a fixed size",
+                        counted(model.source_max, unit))
+          : fmt::format("give a shorter source, or compile the model with --source-ctx {}",
+                        length));
 }
 
 }  // namespace llmc::exec

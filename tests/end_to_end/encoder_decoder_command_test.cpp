@@ -87,6 +87,8 @@ TEST_F(EncoderDecoderCommand, BundlesKeepTheStartAndTheLimitOfTheSource) {
   const ProgramRun longer = run(bundle, {"--source-ids", "5,17,3,1,2"});
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.err, HasSubstr("the source has 5 tokens, and the model was compiled for 4"));
+  EXPECT_THAT(longer.err, HasSubstr("hint: give a shorter source, or compile the model with "
+                                    "--source-ctx 5\n"));
   EXPECT_EQ(llmc({"verify", bundle, "--no-require-golden"}).code, 0);
 }
 
