@@ -175,6 +175,22 @@ AtomicDirectory::MayReplace replaces_bundle(const fs::path& model) {
   };
 }
 
+Status check_outside_bundles(const fs::path& folder) {
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(fs::absolute(folder, error), error);
+  if (error) return system_error(folder, "resolve the output path", error.value());
+  // "dir/" means "dir".
+  fs::path inside = target.has_filename() ? target : target.parent_path();
+  while (inside.has_relative_path()) {
+    inside = inside.parent_path();
+    if (bundle_name(inside))
+      return file_failure(ErrorKind::kBadInput, folder.string(),
+                          "the output folder is inside the bundle " + printable(inside.string()),
+                          "give a folder outside of it");
+  }
+  return ok_status();
+}
+
 Status write_build_script(const fs::path& folder, const std::string& script) {
   const fs::path path = folder / "src/build.sh";
   LLMC_RETURN_IF_ERROR(write_file(path, std::string_view(script)));

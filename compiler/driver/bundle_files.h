@@ -35,6 +35,11 @@ bool looks_like_bundle(const std::filesystem::path& folder);
 /// not listed.
 AtomicDirectory::MayReplace replaces_bundle(const std::filesystem::path& model);
 
+/// Fails with kBadInput if `folder`, the output folder of a bundle, is inside another bundle. That
+/// one could not be replaced any more, because its plan.json does not list the files of the new
+/// one.
+Status check_outside_bundles(const std::filesystem::path& folder);
+
 /// Writes src/build.sh and makes it executable for everyone who can read it. The folder src must
 /// exist.
 Status write_build_script(const std::filesystem::path& folder, const std::string& script);

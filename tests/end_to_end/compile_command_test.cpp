@@ -101,6 +101,21 @@ TEST(CompileCommand, WithoutAFolderTheBundleIsBesideTheUser) {
   EXPECT_EQ(llmc_in(out.path(), {"compile", "models/Tiny-Relu", "-o", ""}).code, 2);
 }
 
+TEST(CompileCommand, ABundleInsideAnotherIsRefused) {
+  const testing::TemporaryFolder out;
+  write_relu(out.path() / "relu.onnx");
+  const ProgramRun made = llmc_in(out.path(), {"compile", "relu.onnx", "-o", "bundle", "-q"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  for (const char* const inside : {"bundle/inner", "bundle/llmc/inner/", "bundle/../bundle/a/b"}) {
+    const ProgramRun ran = llmc_in(out.path(), {"compile", "relu.onnx", "-o", inside});
+    EXPECT_EQ(ran.code, 3) << inside;
+    EXPECT_THAT(ran.err, HasSubstr("the output folder is inside the bundle ")) << inside;
+  }
+  // The default is a folder in the current one.
+  EXPECT_EQ(llmc_in(out.path() / "bundle", {"compile", "../relu.onnx"}).code, 3);
+  EXPECT_EQ(llmc_in(out.path(), {"compile", "relu.onnx", "-o", "bundle", "-q"}).code, 0);
+}
+
 TEST(CompileCommand, FunctionsHaveSeveralTargetsToo) {
   testing::TemporaryFolder out;
   write_relu(out.path() / "relu.onnx");

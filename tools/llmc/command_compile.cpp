@@ -61,7 +61,8 @@ struct Outputs {
 };
 
 /// Returns the folders of the bundles. -o is the bundle of a single target, or the parent folder of
-/// NAME-TARGET for several; the default parent folder is the current one.
+/// NAME-TARGET for several; the default parent folder is the current one. Fails if a folder cannot
+/// be a bundle's.
 Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileOptions& options) {
   Outputs outputs;
   LLMC_TRY(outputs.chosen, chosen_targets(command.model));
@@ -80,6 +81,8 @@ Result<Outputs> outputs_of(const CompileCommand& command, const driver::CompileO
     outputs.folders.push_back(
         command.out && !several ? parent : parent / fmt::format("{}-{}", name, target.name));
   }
+  for (const std::filesystem::path& folder : outputs.folders)
+    LLMC_RETURN_IF_ERROR(driver::check_outside_bundles(folder));
   return outputs;
 }
 
