@@ -1,11 +1,14 @@
 #include "compiler/onnx/test_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compiler/onnx/graph_order.h"
 #include "compiler/onnx/model_files.h"
 #include "compiler/onnx/tensor.h"
 #include "compiler/onnx/wire.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/parse_number.h"
 
 namespace llmc::importer {
@@ -13,6 +16,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t kMaxStructureBytes = 1u << 30;
+
+Diagnostic not_a_tensor(const std::string& name) {
+  return file_failure(ErrorKind::kBadInput, name, "is not an ONNX tensor",
+                      "test data are files of a TensorProto, which onnx.save_tensor writes");
+}
 
 Result<ir::ConstantPtr> read_one(FileSet& files, const std::string& name) {
   OnnxFile file;
@@ -23,8 +31,10 @@ Result<ir::ConstantPtr> read_one(FileSet& files, const std::string& name) {
   if (!stripped.ok()) return std::move(stripped).error().in_file(name);
   if (stripped->size() > INT32_MAX ||
       !tensor.ParseFromArray(stripped->data(), static_cast<int>(stripped->size()))) {
-    return file_failure(ErrorKind::kBadInput, name, "not an ONNX tensor");
+    return not_a_tensor(name);
   }
+  // Protobuf also accepts other content, such as an empty file.
+  if (tensor.data_type() == onnx::TensorProto::UNDEFINED) return not_a_tensor(name);
   return read_tensor(files, file, tensor, name);
 }
 
@@ -35,8 +45,14 @@ Result<std::vector<ir::ConstantPtr>> read_all(FileSet& files, const fs::path& fo
     const std::string name = stem + std::to_string(tensors.size()) + ".pb";
     std::error_code error;
     if (!fs::exists(folder / name, error)) return tensors;
-    LLMC_TRY(auto tensor, read_one(files, name));
-    tensors.push_back(std::move(tensor));
+    auto tensor = read_one(files, name);
+    if (!tensor.ok()) {
+      Diagnostic bad = tensor.error().first();
+      bad.file = (folder / name).string();
+      if (bad.node == name) bad.node.clear();
+      return bad;
+    }
+    tensors.push_back(*std::move(tensor));
   }
 }
 
@@ -64,9 +80,9 @@ std::optional<int> set_number(const std::string& name) {
 
 Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size_t have,
                               std::size_t wanted) {
-  return file_failure(ErrorKind::kBadInput, model.string(),
-                      "the data set has " + std::to_string(have) + " " + what +
-                          " for the graph's " + std::to_string(wanted));
+  return file_failure(
+      ErrorKind::kBadInput, model.string(),
+      fmt::format("the data set has {}, the graph {}", counted(have, what), wanted));
 }
 
 /// The declared name and type of an input or output.
@@ -132,9 +148,9 @@ Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folde
   }
   LLMC_TRY(DataSet data, read_data_set(folder));
   if (data.outputs.size() != outputs.size())
-    return wrong_tensor_count(model, "outputs", data.outputs.size(), outputs.size());
+    return wrong_tensor_count(model, "output", data.outputs.size(), outputs.size());
   if (data.inputs.size() != inputs.size())
-    return wrong_tensor_count(model, "inputs", data.inputs.size(), inputs.size());
+    return wrong_tensor_count(model, "input", data.inputs.size(), inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i)
     data.inputs[i] = as_declared(std::move(data.inputs[i]), inputs[i]);
   for (std::size_t i = 0; i < outputs.size(); ++i)

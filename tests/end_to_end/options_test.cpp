@@ -197,6 +197,17 @@ TEST(Options, ErrorsNameTheWrongIdAndTheMissingFolder) {
   EXPECT_EQ(identity.out, "") << "no row is printed before all paths are checked";
 }
 
+TEST(TestOnnxCommand, NamesTheFileThatIsNoTensor) {
+  const testing::TemporaryFolder folder;
+  const std::string model = write_open_function(folder.path()).string();
+  for (const char* const file : {"input_0.pb", "output_0.pb"})
+    ASSERT_TRUE(write_file(folder.path() / file, std::string_view("x\n")).ok());
+  const ProgramRun ran = llmc({"test-onnx", model, folder.path().string()});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("error: " + (folder.path() / "input_0.pb").string() +
+                                 ": is not an ONNX tensor\n"));
+}
+
 TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {
   const std::string model = tinyfable().string();
   expect_mistake({"plan", "-m", "--json", model}, "-m needs a model, but '--json' is an option",
