@@ -163,6 +163,8 @@ TEST(Options, ErrorsOfTheParserAreInPlainWords) {
   expect_mistake({"run", model, "-p", "a", "-p", "b"}, "error: --prompt is given 2 times\n", "");
   expect_mistake({"run", model, "-p", "a", "--cores", "x, y"},
                  "error: --cores takes even or uneven, not 'x, y'\n", "");
+  expect_mistake({"plan", model, "--cache=foo"},
+                 "error: --cache takes blocked or contiguous, not 'foo'\n", "");
   expect_mistake({"bench", model, "-o", "x"},
                  "error: --output takes text, md, csv or json, not 'x'", "");
   expect_mistake({"run", model, "-p", "a", "-f", "b"},

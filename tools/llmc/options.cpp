@@ -140,13 +140,9 @@ void add_model_options(CLI::App& app, ModelOptions& options, ModelUse use) {
   options.decoder_only.push_back(chunk->group("Compilation"));
   if (use != ModelUse::kRun) options.fixed.push_back(chunk);  // sessions may have smaller chunks
   of_decoders(app.add_option_function<std::string>(
-                  "--cache",
-                  [&c](const std::string& text) {
-                    c.contiguous = text == "contiguous";
-                    if (!c.contiguous && text != "blocked")
-                      throw CLI::ValidationError("--cache takes blocked or contiguous");
-                  },
-                  "KV cache layout: blocked (paged) or contiguous (default: blocked)"))
+                  "--cache", [&c](const std::string& text) { c.contiguous = text == "contiguous"; },
+                  "KV cache layout: paged or in one piece (default: blocked)"))
+      ->check(CLI::IsMember({"blocked", "contiguous"}))
       ->type_name("LAYOUT");
   of_decoders(
       number("--sequences", c.sequences, plan::kMaxSequences, "Maximum sequences per session"));
