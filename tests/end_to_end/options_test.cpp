@@ -294,8 +294,8 @@ TEST(TokenizerOfAnotherModel, IsAWarningBeforeTheModelIsRun) {
   fs::remove(model / "tokenizer.txt");
   fs::remove(model / "tokenizer.model");
   std::string vocabulary;
-  for (int id = 0; id < 1200; ++id)
-    vocabulary += fmt::format(R"({}"t{}": {})", id == 0 ? "" : ", ", id, id);
+  for (int id = 0; id < 1199; ++id) vocabulary += fmt::format(R"("t{}": {}, )", id, id);
+  vocabulary += R"("x": 1199)";
   const std::string json = R"({"decoder": {"type": "Fuse"}, "model": {"type": "BPE", "vocab": {)" +
                            vocabulary + R"(}, "merges": []}})";
   ASSERT_TRUE(write_file(model / "tokenizer.json", json).ok());
@@ -308,6 +308,12 @@ TEST(TokenizerOfAnotherModel, IsAWarningBeforeTheModelIsRun) {
   };
   expect_warned("plan");
   expect_warned("inspect");
+  const std::string file = (model / "tokenizer.json").string();
+  for (const char* const command : {"run", "chat"}) {
+    const ProgramRun ran = llmc({command, model.string(), "--no-cache", "-p", "x"});
+    EXPECT_EQ(ran.code, 3) << ran.err;
+    EXPECT_THAT(ran.err, HasSubstr("hint: " + file + " belongs to another model"));
+  }
 }
 
 TEST(Targets, NativeIsTakenAndOthersSuggest) {

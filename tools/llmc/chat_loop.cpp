@@ -286,8 +286,11 @@ ChatLoop::Next ChatLoop::problem(const Error& error) {
 ChatLoop::Next ChatLoop::failed(const hosted::Failure& failure, const std::string& hint) {
   if (const auto error = sequence_.take_error()) return problem(*error);
   const bool full = failure.status == LLMC_ERROR_CONTEXT_FULL;
+  const bool unknown_id = failure.status == LLMC_ERROR_TOKEN && hint.empty();
   return problem(llmc::failure(ErrorKind::kBadInput, printable(failure.message, 1000),
-                               full ? full_hint(true) : hint));
+                               full         ? full_hint(true)
+                               : unknown_id ? settings_.other_tokenizer
+                                            : hint));
 }
 
 ChatLoop::Next ChatLoop::command(const std::string& line) {

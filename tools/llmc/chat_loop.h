@@ -18,6 +18,7 @@ struct ChatSettings {
   std::vector<std::string> stop_texts;
   bool forgets_oldest = false;  // see hosted::AnswerOptions
   std::string lookup;           // LookupOptions::name()
+  std::string other_tokenizer;  // hint for ids that the model does not know
 };
 
 /// Reads messages, prints answers and executes /commands until the input ends.

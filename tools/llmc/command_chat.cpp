@@ -109,6 +109,7 @@ Result<int> chat(CLI::App& app, ChatCommand& command, const Globals& globals) {
   settings.stop_texts = command.stop_texts;
   settings.forgets_oldest = command.forgets_oldest;
   settings.lookup = command.lookup.name();
+  settings.other_tokenizer = other_tokenizer_hint(command.model.model);
   std::optional<Interrupts> interrupts;
   std::unique_ptr<LineReader> lines;
   if (!command.prompt && ::isatty(STDIN_FILENO) == 1) {

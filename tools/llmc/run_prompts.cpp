@@ -120,7 +120,7 @@ Result<RunPrompts> run_prompts(const RunCommand& command, const PromptTexts& tex
       return file_failure(
           ErrorKind::kBadInput, command.model.model,
           fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab),
-          "the tokenizer belongs to another model");
+          other_tokenizer_hint(command.model.model));
     }
   }
   return prompts;

@@ -98,6 +98,12 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
   return loaded;
 }
 
+std::string other_tokenizer_hint(const std::filesystem::path& model) {
+  const auto path = tokenizer_path(model, "");
+  return fmt::format("{} belongs to another model: replace it by the model's own",
+                     path.ok() && !path->empty() ? printable(path->string()) : "the tokenizer");
+}
+
 Status check_decoder(const std::filesystem::path& model) {
   if (driver::looks_like_bundle(model)) return ok_status();
   LLMC_TRY(const importer::ImportedModel read, importer::import_model(model, {}));

@@ -19,6 +19,10 @@ Result<std::unique_ptr<hosted::Tokenizer>> load_tokenizer(const std::filesystem:
                                                           const std::string& instead,
                                                           Wanted wanted = Wanted::kModel);
 
+/// Returns the hint of an error about a token id that is not in the vocabulary of `model`: it names
+/// the tokenizer's file.
+std::string other_tokenizer_hint(const std::filesystem::path& model);
+
 /// Fails with kUnsupported if `model` is not a decoder (driver::not_a_decoder), and like
 /// import_model(). Bundles are not checked.
 Status check_decoder(const std::filesystem::path& model);
