@@ -8,6 +8,7 @@
 
 #include "compiler/exec/made_up_image.h"
 #include "compiler/support/check.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/statistics.h"
 
 namespace llmc::bench {
@@ -100,13 +101,13 @@ Result<std::vector<Test>> tests_of(const BenchOptions& options,
                          fmt::format("compile with --sequences={0} --batch={0}", test.sequences));
     }
     if (test.is_encode() || test.all() <= context) continue;
-    return usage_error(
-        test.is_prompt()
-            ? fmt::format("a prompt of {} tokens after {} does not fit the context of {}",
-                          test.tokens, test.depth, context)
-            : fmt::format("{} generated tokens after {} do not fit the context of {}", test.tokens,
-                          std::max(test.depth, 1u), context),
-        "use fewer, or compile with a larger --ctx");
+    return usage_error(test.is_prompt()
+                           ? fmt::format("a prompt of {} after {} does not fit the context of {}",
+                                         counted(test.tokens, "token"), test.depth, context)
+                           : fmt::format("{} after {} do not fit the context of {}",
+                                         counted(test.tokens, "generated token"),
+                                         std::max(test.depth, 1u), context),
+                       "use fewer, or compile with a larger --ctx");
   }
   return tests;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "compiler/support/check.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/statistics.h"
 #include "compiler/support/stopwatch.h"
 
@@ -18,9 +19,10 @@ Result<std::vector<std::int32_t>> prompt_of(const CompareOptions& options, std::
   std::vector<std::int32_t> prompt = windows.at(0).tokens;
   prompt.resize((prompt.size() + 1) / 2);
   if (prompt.size() + options.steps <= context) return prompt;
-  return usage_error(fmt::format("{} steps after {} tokens do not fit the context of {}",
-                                 options.steps, prompt.size(), context),
-                     "use fewer --steps, or compile with a larger --ctx");
+  return usage_error(
+      fmt::format("{} after {} do not fit the context of {}", counted(options.steps, "step"),
+                  counted(prompt.size(), "token"), context),
+      "use fewer --steps, or compile with a larger --ctx");
 }
 
 /// Returns the median time of greedy decode steps, in seconds.

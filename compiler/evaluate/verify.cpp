@@ -12,6 +12,7 @@
 #include "compiler/evaluate/logits.h"
 #include "compiler/evaluate/reference_run.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 
 namespace llmc::evaluate {
@@ -182,10 +183,11 @@ Status check_prompt(const VerifyOptions& options, std::size_t tokens,
                    fmt::format("token id {} is not below the vocabulary of {}", id, model.vocab));
   }
   if (tokens + options.steps > model.ctx) {
-    return failure(ErrorKind::kUsage,
-                   fmt::format("{} prompt tokens and {} steps do not fit the context of {}", tokens,
-                               options.steps, model.ctx),
-                   "compile the model with a larger --ctx, or give fewer --ids");
+    return failure(
+        ErrorKind::kUsage,
+        fmt::format("{} and {} do not fit the context of {}", counted(tokens, "prompt token"),
+                    counted(options.steps, "step"), model.ctx),
+        "compile the model with a larger --ctx, or give fewer --ids");
   }
   return ok_status();
 }
@@ -259,7 +261,7 @@ class Verifier {
     if (vocabulary != native.vocab)
       difference = fmt::format("a vocabulary of {} instead of {}", vocabulary, native.vocab);
     else if (layers != native.layers)
-      difference = fmt::format("{} layers instead of {}", layers, native.layers);
+      difference = fmt::format("{} instead of {}", counted(layers, "layer"), native.layers);
     if (difference.empty()) return ok_status();
     return file_failure(ErrorKind::kBadInput, reference.path.string(),
                         "the bundle was not compiled from this model, which has " + difference,
@@ -384,7 +386,8 @@ Result<VerifyReport> verify_model(const VerifyOptions& options, const driver::Pr
     second.other_chunk = model.chunk > kOtherChunk ? kOtherChunk : model.chunk / 2;
     LLMC_RETURN_IF_ERROR(verifier.run(second, fixed_prompt(model.vocab, tokens)));
   } else if (two_runs) {
-    report.not_run = fmt::format("no long prompt: the context has only {} tokens", model.ctx);
+    report.not_run =
+        fmt::format("no long prompt: the context has only {}", counted(model.ctx, "token"));
   }
   report.device = verifier.device();
   LLMC_TRY(report.image, verifier.image());

@@ -32,8 +32,9 @@ Status Session::check_rows(std::span<const float> rows) const {
     return file_failure(ErrorKind::kUnsupported, path_.string(), "the model takes no embeddings",
                         "docs/inputs.md says which decoders do");
   if (rows.size() % width != 0)
-    return file_failure(ErrorKind::kBadInput, path_.string(),
-                        fmt::format("{} numbers are not rows of {}", rows.size(), width));
+    return file_failure(
+        ErrorKind::kBadInput, path_.string(),
+        fmt::format("{} are not rows of {}", counted(rows.size(), "number"), width));
   return check_room(rows.size() / width);
 }
 
@@ -57,8 +58,8 @@ Result<std::vector<float>> Session::encode_image(
                         "compile the folder with its vision_encoder.onnx");
   if (inputs.size() != handle_.image_bytes.size())
     return file_failure(ErrorKind::kBadInput, path_.string(),
-                        fmt::format("the image encoder has {} inputs, not {}",
-                                    handle_.image_bytes.size(), inputs.size()));
+                        fmt::format("the image encoder has {}, not {}",
+                                    counted(handle_.image_bytes.size(), "input"), inputs.size()));
   std::vector<const void*> pointers;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].size() != handle_.image_bytes[i])

@@ -392,6 +392,7 @@ TEST_F(Emulated, IdentityPrintsRowsBeforeAModelThatFails) {
                                "-t", "1", "--chunk", "3", "--tokens", "4", "--steps", "1"});
   EXPECT_EQ(ran.code, 3) << ran.err;
   EXPECT_THAT(ran.out, ::testing::ContainsRegex("\ntinyfable +q4m, kv f16 +[0-9a-f]{16}\n"));
+  EXPECT_THAT(ran.err, HasSubstr("4 prompt tokens in chunks of 3, then 1 greedy step; "));
   EXPECT_THAT(ran.err, HasSubstr("bad.onnx"));
 }
 

@@ -200,7 +200,7 @@ TEST_F(ImageEncoder, RefusesWhatDoesNotFit) {
   ASSERT_TRUE(session.ok());
   const std::vector<std::byte> few(4);
   EXPECT_EQ((*session)->encode_image({}).error().first().message,
-            "the image encoder has 1 inputs, not 0");
+            "the image encoder has 1 input, not 0");
   const std::span<const std::byte> inputs[] = {few};
   EXPECT_EQ((*session)->encode_image(inputs).error().first().message,
             "input 0 of the image encoder has 4 bytes, not 768");

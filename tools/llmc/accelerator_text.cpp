@@ -31,12 +31,12 @@ std::string regions_text(const Json& plan) {
   };
   const std::uint64_t chunk = number(plan.at("options"), "chunk");
   std::string text = fmt::format(
-      "accelerator {}: {:.1f} % of the multiply-adds of matrix products; per chunk of {} tokens {} "
+      "accelerator {}: {:.1f} % of the multiply-adds of matrix products; per chunk of {} {} "
       "to the device and {} back\n",
       printable(accelerator.at("device").get<std::string>(), 40),
       100.0 * static_cast<double>(number(accelerator, "multiply_adds")) /
           static_cast<double>(std::max<std::uint64_t>(number(accelerator, "all_multiply_adds"), 1)),
-      chunk, human_bytes(chunk * number(accelerator, "to_device")),
+      counted(chunk, "token"), human_bytes(chunk * number(accelerator, "to_device")),
       human_bytes(chunk * number(accelerator, "from_device")));
   std::size_t index = 0;
   for (const Json& region : accelerator.at("regions")) {

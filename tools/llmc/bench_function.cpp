@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compiler/bench/function_bench.h"
+#include "compiler/support/counted.h"
 
 namespace llmc::cli {
 namespace {
@@ -101,10 +102,10 @@ Result<int> bench_function(const CLI::App& app, const ModelOptions& model_option
   }
   print(table.text());
   std::string about = fmt::format(
-      "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {} runs; "
+      "{} ({}): a function of {}; constants {}, arena {}\nmedian, fastest and slowest of {}; "
       "floats in (-1, 1), integers and bools {}",
       printable(model), report.target, inputs_text(report), human_bytes(report.weights_bytes),
-      human_bytes(report.arena_bytes), bench.repetitions,
+      human_bytes(report.arena_bytes), counted(bench.repetitions, "run"),
       report.max_integer == 0 ? "0" : "0 and 1");
   if (!report.emulator.empty())
     about += fmt::format(

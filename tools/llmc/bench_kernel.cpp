@@ -6,6 +6,7 @@
 
 #include "compiler/bench/kernel_bench.h"
 #include "compiler/plan/weights.h"
+#include "compiler/support/counted.h"
 #include "compiler/target/target.h"
 #include "tools/llmc/numbers.h"
 
@@ -129,9 +130,9 @@ std::string explanation(const bench::KernelBenchOptions& options,
   if (report.results.front().instructions)
     return fmt::format("{}: instructions of one run under {}", what, report.emulator);
   const std::string how = fmt::format(
-      "medians of {} runs, alternating between the rows of a format; 1 GMAC/s is "
+      "medians of {}, alternating between the rows of a format; 1 GMAC/s is "
       "2 GFLOPS",
-      options.repetitions);
+      counted(options.repetitions, "run"));
   if (report.emulator.empty()) return fmt::format("{}: {}", what, how);
   return fmt::format(
       "{} under {}: {}\ntimes under emulation are not representative of the processor; "
@@ -195,12 +196,11 @@ Result<int> bench_kernel(const KernelOptions& kernel, const ModelOptions& model,
   }
   const auto [one, other] = bench::find_mismatch(report);
   if (one == nullptr) return 0;
-  return failure(
-      ErrorKind::kMismatch,
-      fmt::format("results of {} differ between level {} with {} threads and level {} with {}",
-                  plan::to_string(one->format), other->level, other->threads, one->level,
-                  one->threads),
-      "this is a bug in llmc; please report it with the table");
+  return failure(ErrorKind::kMismatch,
+                 fmt::format("results of {} differ between level {} with {} and level {} with {}",
+                             plan::to_string(one->format), other->level,
+                             counted(other->threads, "thread"), one->level, one->threads),
+                 "this is a bug in llmc; please report it with the table");
 }
 
 }  // namespace llmc::cli

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "compiler/driver/compile.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/plan_text.h"
 
@@ -135,9 +136,9 @@ void note_plan(const BuildOptions& options, const plan::Plan& plan, const Global
   const std::uint32_t chunk = options.model.compile.chunk;
   const std::uint32_t most = std::max(planned.ctx, planned.batch);
   if (has_cache && chunk > most)
-    remark(globals, fmt::format("--chunk {} takes memory that no prompt uses: the context has {} "
-                                "tokens\nhint: --chunk {}",
-                                chunk, planned.ctx, most));
+    remark(globals, fmt::format("--chunk {} takes memory that no prompt uses: the context has {}"
+                                "\nhint: --chunk {}",
+                                chunk, counted(planned.ctx, "token"), most));
   if (options.model.quant_option->count() > 0)
     note_kept_codes(globals, plan::rounding_of(plan.program), options.model.quant,
                     options.model.compile.requantize);

@@ -74,8 +74,8 @@ std::string ChatLoop::prompt(bool first) const {
 }
 
 void ChatLoop::greet() const {
-  std::string text = fmt::format("{}, {}, a context of {} tokens", printable(settings_.model),
-                                 settings_.target, sequence_.context());
+  std::string text = fmt::format("{}, {}, a context of {}", printable(settings_.model),
+                                 settings_.target, counted(sequence_.context(), "token"));
   if (!settings_.no_template.empty()) text += "\n" + settings_.no_template;
   if (interrupts_ != nullptr) text += "\n/help lists the commands; Ctrl-D exits";
   print_note(text);
@@ -236,7 +236,7 @@ std::string ChatLoop::why(const hosted::Answer& answer) const {
     case hosted::Stopped::kLength:
       return "; stopped at -n";
     case hosted::Stopped::kContext:
-      return fmt::format("\nthe context of {} tokens is full: {}", sequence_.context(),
+      return fmt::format("\nthe context of {} is full: {}", counted(sequence_.context(), "token"),
                          full_hint(false));
     case hosted::Stopped::kCancelled:
       return "; stopped";
@@ -425,8 +425,8 @@ void ChatLoop::stats() const {
     if (per_pass > 0) stats["tokens_per_pass"] = per_pass;
     return print_json_line({{"stats", std::move(stats)}});
   }
-  print(
-      fmt::format("context       {} of {} tokens\n", conversation_.tokens(), sequence_.context()));
+  print(fmt::format("context       {} of {}\n", conversation_.tokens(),
+                    counted(sequence_.context(), "token")));
   print(fmt::format("messages      {}\n", conversation_.messages().size()));
   print(fmt::format("answers       {}: {}, {:.0f} tokens/s{}\n", totals_.answers,
                     counted(totals_.tokens, "token"), rate(totals_.tokens, totals_.seconds),

@@ -6,6 +6,7 @@
 
 #include "compiler/evaluate/compare.h"
 #include "compiler/plan/kv_format.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 #include "tools/llmc/compare_report.h"
 #include "tools/llmc/numbers.h"
@@ -107,10 +108,10 @@ Result<std::vector<evaluate::PeerFile>> read_peers(const CompareCommand& command
 Status check_tokens(const CompareCommand& command, Peers peers, std::uint64_t predicted) {
   for (std::size_t i = 0; i < peers.size(); ++i) {
     if (peers[i].predicted == predicted) continue;
-    return file_failure(
-        ErrorKind::kBadInput, command.peers[i],
-        fmt::format("was measured on {} tokens, not on {}", peers[i].predicted, predicted),
-        "measure both on the same text with the same windows");
+    return file_failure(ErrorKind::kBadInput, command.peers[i],
+                        fmt::format("was measured on {}, not on {}",
+                                    counted(peers[i].predicted, "token"), predicted),
+                        "measure both on the same text with the same windows");
   }
   return ok_status();
 }
@@ -181,9 +182,9 @@ Result<int> compare(const CompareCommand& command, const Globals& globals) {
       calibration ? "; calibrated with " + printable(calibration->source) : std::string();
   note(globals,
        fmt::format("{}; {}{}. KL and same top: against f32 weights and an f32 cache. step: median "
-                   "of {} after {} tokens",
+                   "of {} after {}",
                    first.quality.target, windows_text(command.text, first.quality, bos), calibrated,
-                   command.steps, first.depth));
+                   command.steps, counted(first.depth, "token")));
   if (!peers.empty()) note(globals, "KL and same top of other programs: against their own f32");
   if (!command.svg.empty()) note(globals, "chart: " + command.svg);
   return 0;

@@ -11,6 +11,7 @@
 #include "compiler/evaluate/identity.h"
 #include "compiler/evaluate/logits.h"
 #include "compiler/exec/runner_process.h"
+#include "compiler/support/counted.h"
 #include "compiler/support/file.h"
 #include "compiler/target/device.h"
 #include "compiler/target/target.h"
@@ -246,9 +247,11 @@ Result<int> identity(const IdentityCommand& command, const Globals& globals) {
   const auto row_done = [&, first = true](const evaluate::IdentityRow& row) mutable {
     line.clear();
     if (first) {
-      note(globals, fmt::format("{} prompt tokens in chunks of {}, then {} greedy steps; hash of "
-                                "the bits of all logits after each token",
-                                options.tokens, command.chunks, options.steps));
+      note(globals,
+           fmt::format(
+               "{} in chunks of {}, then {}; hash of the bits of all logits after each token",
+               counted(options.tokens, "prompt token"), command.chunks,
+               counted(options.steps, "greedy step")));
     }
     first = false;
     if (!json) table.add(row);

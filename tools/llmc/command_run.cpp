@@ -65,7 +65,7 @@ std::string stop_reason(const RunResult& result, std::uint32_t context, bool gra
     partial =
         fmt::format(", and the grammar's text {} incomplete", result.complete ? "is" : "may be");
   if (result.stopped == hosted::Stopped::kContext)
-    return fmt::format("stopped: the context of {} tokens is full{}", context, partial);
+    return fmt::format("stopped: the context of {} is full{}", counted(context, "token"), partial);
   if (result.stopped == hosted::Stopped::kComplete) return "the grammar's text is complete";
   return "stopped at -n" + partial + (partial.empty() ? "" : "; use a larger -n");
 }

@@ -7,6 +7,7 @@
 #include "compiler/evaluate/quality_chart.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/counted.h"
 #include "tools/llmc/text_options.h"
 
 namespace llmc::cli {
@@ -169,7 +170,8 @@ Result<std::string> compare_chart(const evaluate::Comparison& comparison, Peers 
       one_cache ? ", cache " + plan::to_string(rows.front().mode.kv) : std::string();
   return evaluate::quality_chart(
       "Weight formats of " + printable(model, 50),
-      fmt::format("{} tokens{}{}", rows.front().quality.predicted, cache, undrawn), points);
+      fmt::format("{}{}{}", counted(rows.front().quality.predicted, "token"), cache, undrawn),
+      points);
 }
 
 }  // namespace llmc::cli

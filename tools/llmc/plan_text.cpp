@@ -115,11 +115,12 @@ std::string budget_text(const Json& budget) {
   const auto estimated = budget.at("estimated_kl").get<double>();
   std::string text = fmt::format(
       "{:<11} {}: KL divergence of rounding the weights {:.6f} nats estimated, {:.6f} measured on "
-      "{} tokens{}\n",
+      "{}{}\n",
       "formats",
       budget.contains("fit") ? "--fit " + human_bytes(number(budget, "fit"))
                              : fmt::format("--max-kl {}", budget.at("max_kl").get<double>()),
-      estimated, budget.at("measured_kl").get<double>(), number(budget, "measured_tokens"),
+      estimated, budget.at("measured_kl").get<double>(),
+      counted(number(budget, "measured_tokens"), "token"),
       budget.value("own_text", false) ? " that the model wrote" : "");
   struct Line {
     std::string role, format;
@@ -289,8 +290,8 @@ std::string source_text(const Json& source, const SizeLines& line) {
 
 /// Returns the lines of an image or audio encoder.
 std::string image_text(const Json& image) {
-  return fmt::format("{} encoder: up to {} rows\n", image.contains("sound") ? "audio" : "image",
-                     number(image, "rows")) +
+  return fmt::format("{} encoder: up to {}\n", image.contains("sound") ? "audio" : "image",
+                     counted(number(image, "rows"), "row")) +
          open_dims_text(image.value("open_dims", Json::array())) +
          ports_text("input", image.at("inputs"));
 }

@@ -136,7 +136,8 @@ std::string windows_text(const TextOptions& options, const evaluate::PerplexityR
       fmt::format("{} of {}{}", counted(report.windows, "window"), counted(report.window, "token"),
                   bos >= 0 ? " with a BOS token" : "");
   if (options.stride > 0) {
-    text += fmt::format(", {} tokens apart, the last {} of each", options.stride, options.stride);
+    text += fmt::format(", {} apart, the last {} of each", counted(options.stride, "token"),
+                        options.stride);
   } else {
     text += options.counted == "all" ? ", all tokens" : ", the second half of each";
   }
