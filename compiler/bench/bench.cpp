@@ -117,7 +117,7 @@ class BenchSession {
  public:
   /// `source`: size of the source that an encoder-decoder attends to; 0 for a decoder.
   BenchSession(std::unique_ptr<exec::Session> session, const exec::ModelFacts& model,
-               std::uint32_t source, StageClock* clock)
+               std::uint32_t source, exec::StageClock* clock)
       : session_(std::move(session)),
         model_(model),
         vocabulary_(model.vocab),
@@ -192,7 +192,7 @@ class BenchSession {
         result.logits += session_->logits_computed();
       }
     }
-    if (clock_ != nullptr) result.parts = clock_->stop();
+    if (clock_ != nullptr) std::ranges::copy(clock_->stop(), result.parts.begin());
     result.seconds = std::chrono::duration<double>(last - started).count();
     return result;
   }
@@ -249,7 +249,7 @@ class BenchSession {
   std::vector<std::int32_t> tokens_;  // tokens of the last step, one per sequence
   const exec::ModelFacts& model_;
   std::uint32_t vocabulary_, source_;
-  StageClock* clock_;
+  exec::StageClock* clock_;
   exec::RandomMediaInput image_;
 };
 
@@ -377,7 +377,7 @@ Result<BenchReport> run_bench(const BenchOptions& options, const driver::Progres
   const std::uint32_t source = sources.empty() ? 0 : sources.back();
   LLMC_TRY(const std::vector<Test> tests,
            tests_of(options, sources, model, facts.media.is_sound()));
-  StageClock clock;
+  exec::StageClock clock(kParts);
   std::unique_ptr<exec::NativeModel> timed;
   if (options.layers) {
     driver::report(progress, "compile with times", 0, 0);

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "compiler/bench/bench.h"
+#include "compiler/bench/stage_times.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/exec/random_inputs.h"
+#include "compiler/plan/parts.h"
 #include "compiler/support/statistics.h"
 
 namespace llmc::bench {
@@ -18,6 +20,20 @@ double FunctionBenchReport::Test::median_seconds() const {
 double FunctionBenchReport::Test::deviation() const {
   return sample_deviation(seconds);
 }
+
+namespace {
+
+FunctionBenchReport::Stage described(const plan::Program& program, const plan::Stage& stage) {
+  FunctionBenchReport::Stage result{.what = stage.comment,
+                                    .origin = stage.origin,
+                                    .multiply_adds = plan::run_multiply_adds(program, stage)};
+  if (const auto* linear = std::get_if<plan::LinearStage>(&stage.op))
+    result.what =
+        program.weights[linear->weight.index].format_name() + " " + std::move(result.what);
+  return result;
+}
+
+}  // namespace
 
 Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
                                            driver::Source source,
@@ -36,6 +52,7 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   result.target = plan.options.target->name;
   result.opt_level = plan.options.target->opt_level;
   result.emulator = library->emulator();
+  if (options.layers && !result.emulator.empty()) return stage_times_under(result.emulator);
   std::vector<std::uint32_t> numbers = options.threads;
   if (numbers.empty()) numbers.push_back(1);
   if (options.threads.empty() && result.emulator.empty() && compile.threads_max > 1)
@@ -45,10 +62,22 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   const auto first = exec::run_with_random_inputs(*library, 0);
   if (!first.ok()) return Error(first.error()).in_file(compile.model.string());
   result.max_integer = first->max_integer;
+  std::unique_ptr<exec::FunctionLibrary> timed;
+  if (options.layers) {
+    driver::report(progress, "compile with times", 0, 0);
+    LLMC_TRY(timed, exec::FunctionLibrary::compile(compile, plan, options.emulator,
+                                                   /*stage_times=*/true));
+    for (const plan::Stage& stage : plan.program.forward)
+      result.stages.push_back(described(plan.program, stage));
+  }
   for (const std::uint32_t threads : numbers) {
     auto seconds = library->time(0, first->inputs, options.repetitions, threads);
     if (!seconds.ok()) return std::move(seconds).error().in_file(compile.model.string());
-    result.tests.push_back({threads, *std::move(seconds)});
+    FunctionBenchReport::Test& test = result.tests.emplace_back(threads, *std::move(seconds));
+    if (timed) {
+      LLMC_TRY(test.stage_seconds,
+               timed->stage_seconds(0, first->inputs, options.repetitions, threads));
+    }
   }
   return result;
 }

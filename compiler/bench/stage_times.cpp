@@ -2,8 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <algorithm>
-
 #include "compiler/driver/bundle_files.h"
 #include "compiler/driver/toolchain.h"
 #include "compiler/emit/stage_marks.h"
@@ -16,49 +14,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHook = "llmc_stage_hook";
 constexpr const char* kSource = "src/model.cpp";
 
 /// Sets the hook of a loaded library. Returns false if the library has none.
 bool set_hook(const fs::path& library, StageHook hook) {
   void* const handle = ::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
   if (handle == nullptr) return false;
-  void* const address = ::dlsym(handle, kHook);
-  if (address != nullptr) *static_cast<StageHook*>(address) = hook;
+  const bool has_hook = exec::set_stage_hook(handle, hook);
   ::dlclose(handle);
-  return address != nullptr;
+  return has_hook;
 }
 
 }  // namespace
 
-void StageClock::start() {
-  seconds_ = {};
-  last_ = std::chrono::steady_clock::now();
-}
-
-PartSeconds StageClock::stop() {
-  add(static_cast<std::uint32_t>(Part::kRest));
-  return seconds_;
-}
-
-void StageClock::end(void* clock, std::uint32_t part) {
-  static_cast<StageClock*>(clock)->add(std::min(part, kParts - 1));
-}
-
-void StageClock::add(std::uint32_t part) {
-  const auto now = std::chrono::steady_clock::now();
-  seconds_[part] += std::chrono::duration<double>(now - last_).count();
-  last_ = now;
+Diagnostic stage_times_under(const std::string& emulator) {
+  return usage_error("stage times need native execution, but the code runs under " + emulator,
+                     "tools/instructions.py counts the instructions of each function");
 }
 
 Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
     const exec::NativeModel& model, const driver::CompileOptions& compile,
-    exec::HugePageOptions huge_pages, StageClock& clock) {
-  if (!model.emulator().empty()) {
-    return usage_error(
-        "stage times need native execution, but the code runs under " + model.emulator(),
-        "tools/instructions.py counts the instructions of each function");
-  }
+    exec::HugePageOptions huge_pages, exec::StageClock& clock) {
+  if (!model.emulator().empty()) return stage_times_under(model.emulator());
   const auto bad_bundle = [&](const char* message) {
     return file_failure(ErrorKind::kBadInput, model.bundle().string(), message,
                         "compile the model again");
@@ -90,7 +67,7 @@ Result<std::unique_ptr<exec::NativeModel>> load_with_stage_times(
                                            linked.binary, object));
   const fs::path library = linked.binary;
   LLMC_TRY(auto loaded, exec::load_library(std::move(linked), huge_pages));
-  if (!set_hook(library, {.end = StageClock::end, .user = &clock}))
+  if (!set_hook(library, clock.hook()))
     return bad_bundle("the source of this bundle has no marks at the ends of stages");
   return loaded;
 }

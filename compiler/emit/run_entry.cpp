@@ -111,13 +111,15 @@ std::string run_includes(std::span<const Plan* const> plans) {
   return text;
 }
 
-std::string run_entry(const Plan& plan, std::uint64_t weights_hash) {
+std::string run_entry(const Plan& plan, std::uint64_t weights_hash, bool stage_marks) {
   const std::string& name = plan.options.name;
   LoopNests loops(plan.program);
   const FunctionContext context{plan, nullptr, loops};
   std::vector<std::string> stages;
-  for (const plan::Stage& stage : plan.program.forward)
+  for (const plan::Stage& stage : plan.program.forward) {
     stages.push_back("\n" + stage_call(context, stage));
+    if (stage_marks) stages.back() += fmt::format("  finished({}u);\n", stages.size() - 1);
+  }
   // A few stages are written as one function, which is easier to read.
   StageParts parts;
   if (stages.size() > kStagesOfPart)

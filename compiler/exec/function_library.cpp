@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 
 #include "compiler/driver/compile.h"
 #include "compiler/driver/output_file.h"
@@ -20,6 +21,7 @@
 #include "compiler/exec/dim_sizes.h"
 #include "compiler/exec/emulator.h"
 #include "compiler/exec/runner_process.h"
+#include "compiler/exec/stage_clock.h"
 #include "compiler/support/check.h"
 #include "compiler/support/file.h"
 #include "compiler/support/stopwatch.h"
@@ -130,7 +132,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     State::Entry entry{.plan = *std::move(plan), .weights = {}};
     entry.number = static_cast<std::uint32_t>(functions.size());
     LLMC_TRY(const std::uint64_t hash, State::make_weights(entry));
-    source += emit::wrapped(emit::run_entry(entry.plan, hash));
+    source += emit::wrapped(emit::run_entry(entry.plan, hash, jobs[i].stage_times));
     functions.push_back({jobs[i].name + "_run_with", true});
     state->entries.back() = std::move(entry);
   }
@@ -138,6 +140,8 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
   for (const auto& entry : state->entries)
     if (entry) plans.push_back(&entry->plan);
+  if (std::ranges::any_of(jobs, &Job::stage_times))
+    source = "#include \"llmc/stage_times.h\"\n" + source;
   source = emit::run_includes(plans) + source;
   if (state->emulator) source += emit::runner_table(functions);
 
@@ -183,8 +187,14 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
   const std::string targets[] = {options.target};
   LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets, progress));
   driver::report(progress, "compile", 0, 0);
+  return compile(options, plans.front(), emulator);
+}
+
+Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
+    const driver::CompileOptions& options, const plan::Plan& plan, const std::string& emulator,
+    bool stage_times) {
   Outcome outcome;
-  const Job job{.name = "model", .plan = &plans.front()};
+  const Job job{.name = "model", .plan = &plan, .stage_times = stage_times};
   LLMC_TRY(auto library, compile(std::span(&job, 1), options.target, options.cflags, outcome,
                                  options.opt_level, emulator, options.cc));
   if (outcome[0]) return std::move(*outcome[0]).in_file(options.model.string());
@@ -386,6 +396,30 @@ Result<std::vector<double>> FunctionLibrary::time(std::size_t index,
     if (i > 0) seconds.push_back(watch.seconds());
   }
   return seconds;
+}
+
+Result<std::vector<double>> FunctionLibrary::stage_seconds(std::size_t index,
+                                                           std::span<const ir::ConstantPtr> inputs,
+                                                           std::uint32_t repetitions,
+                                                           std::uint32_t threads) const {
+  LLMC_CHECK(!state_->emulator);
+  LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
+  const State::Entry& entry = *state_->entries[index];
+  LLMC_TRY(const LocalCall call,
+           local_call(entry.plan, entry.weights.get(), dims, inputs, threads));
+  StageClock clock(entry.plan.program.forward.size());
+  LLMC_CHECK(set_stage_hook(state_->handle, clock.hook()));
+  std::vector<std::pair<double, std::vector<double>>> runs;  // total, by stage
+  for (std::uint32_t i = 0; i <= repetitions; ++i) {
+    clock.start();
+    LLMC_RETURN_IF_ERROR(call.run(entry.run));
+    std::vector<double> seconds = clock.stop();
+    if (i > 0) runs.emplace_back(std::reduce(seconds.begin(), seconds.end()), std::move(seconds));
+  }
+  set_stage_hook(state_->handle, {});
+  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::ranges::nth_element(runs, middle);
+  return std::move(middle->second);
 }
 
 Result<std::vector<ir::ConstantPtr>> FunctionLibrary::run(std::size_t index,

@@ -30,6 +30,7 @@ class FunctionLibrary {
     const plan::Plan* plan = nullptr;
     passes::QuantScheme quant = {};  // as for plan_graph()
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
+    bool stage_times = false;        // whether the code can measure stages: at most one job
   };
   /// For each job, the error because of which it has no code; nullopt if it has code.
   using Outcome = std::vector<std::optional<Error>>;
@@ -48,6 +49,11 @@ class FunctionLibrary {
       const std::string& emulator = {}) {
     return compile(jobs, target, std::vector{optimization}, outcome, opt_level, emulator);
   }
+  /// Compiles `plan` as job 0, with the compiler and flags of `options`.
+  static Result<std::unique_ptr<FunctionLibrary>> compile(const driver::CompileOptions& options,
+                                                          const plan::Plan& plan,
+                                                          const std::string& emulator,
+                                                          bool stage_times = false);
   /// Plans and compiles the plain graph in `source` for options.target, as job 0.
   static Result<std::unique_ptr<FunctionLibrary>> compile(const driver::CompileOptions& options,
                                                           driver::Source source,
@@ -70,6 +76,12 @@ class FunctionLibrary {
   /// is included. Fails like run().
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
                                    std::uint32_t repetitions, std::uint32_t threads = 1) const;
+  /// Like time(), but returns the seconds of each stage, in the order of Program::forward, in the
+  /// repetition with the median total. The job must have stage_times, and run in this process.
+  Result<std::vector<double>> stage_seconds(std::size_t index,
+                                            std::span<const ir::ConstantPtr> inputs,
+                                            std::uint32_t repetitions,
+                                            std::uint32_t threads = 1) const;
   const plan::Plan& plan(std::size_t index) const;
   /// Returns the emulator's command; empty if the code runs in this process.
   std::string emulator() const;

@@ -269,6 +269,14 @@ std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
   return sum;
 }
 
+std::uint64_t run_multiply_adds(const Program& program, const Stage& stage) {
+  if (const auto* call = std::get_if<CallStage>(&stage.op)) return call->multiply_adds;
+  const auto* linear = std::get_if<LinearStage>(&stage.op);
+  if (linear == nullptr) return 0;
+  return static_cast<std::uint64_t>(rows_of(program, *linear).bound()) *
+         product_multiply_adds(program, stage, nullptr);
+}
+
 std::uint64_t CacheReads::bytes_at(std::uint64_t position) const {
   std::uint64_t keys = position + 1;
   if (window > 0) keys = chunked ? position % window + 1 : std::min(keys, window);

@@ -56,6 +56,10 @@ std::vector<CacheReads> cache_reads_of(const Program& program, KvFormats formats
 std::uint64_t product_multiply_adds(const Program& program, const Stage& stage,
                                     const LoopStage* loop);
 
+/// Returns the multiply-adds of a plain graph's stage per run: of its products, convolution or
+/// attention. Open dims count with their bounds.
+std::uint64_t run_multiply_adds(const Program& program, const Stage& stage);
+
 /// Work of loop nests and of kernels, per token or per run of a plain graph. Tiled calls
 /// (CallStage::tiled) count as kernels. Attention of decoders is not counted.
 struct NestWork {

@@ -3,11 +3,7 @@
 #include "llmc/kernels/stage.h"
 
 #if defined(LLMC_STAGE_TIMES)
-#include "llmc/parts.h"
-
-extern "C" {
-__attribute__((visibility("default"))) llmc::StageHook llmc_stage_hook = {};
-}
+#include "llmc/stage_times.h"
 #endif
 
 /// Helpers of an emitted forward pass: addresses of activations and weights.
@@ -45,15 +41,6 @@ template <class T>
 LLMC_INLINE void invalidate(T* values, size_t count) {
   __builtin_memset(values, 0, count * sizeof(T));
 }
-
-#if defined(LLMC_STAGE_TIMES)
-/// Calls the stage hook at the end of a stage of `part`.
-LLMC_INLINE void finished(Part part) {
-  if (llmc_stage_hook.end != nullptr) {
-    llmc_stage_hook.end(llmc_stage_hook.user, static_cast<uint32_t>(part));
-  }
-}
-#endif
 
 }  // namespace LLMC_ISA
 }  // namespace llmc

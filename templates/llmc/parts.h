@@ -11,7 +11,8 @@ enum class Part : uint32_t { kQkv, kAttention, kAttentionOut, kGateUp, kDown, kH
 inline constexpr uint32_t kParts = 7;
 
 /// Type of llmc_stage_hook, a variable of models compiled with -DLLMC_STAGE_TIMES. `end`, unless
-/// null, is called on the session's thread at the end of every stage, with `user` and the Part.
+/// null, is called on the caller's thread at the end of every stage, with `user` and the Part; for
+/// a plain graph, with `user` and the stage's number.
 struct StageHook {
   void (*end)(void* user, uint32_t part);
   void* user;

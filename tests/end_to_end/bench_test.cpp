@@ -120,11 +120,13 @@ TEST(StepTimes, AreNearestRanks) {
 }
 
 TEST(StageClock, GivesTimeToThePartThatEnds) {
-  bench::StageClock clock;
+  exec::StageClock clock(kParts);
+  const StageHook hook = clock.hook();
   clock.start();
-  bench::StageClock::end(&clock, static_cast<std::uint32_t>(Part::kDown));
-  bench::StageClock::end(&clock, 1000);  // never beyond the last
-  const bench::PartSeconds seconds = clock.stop();
+  hook.end(hook.user, static_cast<std::uint32_t>(Part::kDown));
+  hook.end(hook.user, 1000);  // never beyond the last
+  const std::vector<double> seconds = clock.stop();
+  ASSERT_EQ(seconds.size(), kParts);
   EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kDown)], 0);
   EXPECT_GT(seconds[static_cast<std::uint32_t>(Part::kRest)], 0);
   EXPECT_EQ(seconds[static_cast<std::uint32_t>(Part::kHead)], 0);

@@ -46,6 +46,46 @@ TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
               ::testing::StartsWith("test,threads,ms,from ms,to ms,deviation ms,runs/s\n"));
 }
 
+TEST(FunctionBench, LayersShowsEqualStagesInOneRow) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {8, 64});
+  b.floats("w", {64, 64}, std::vector<float>(64 * 64, 0.5f));
+  b.node("MatMul", {"x", "w"}, {}, "a");
+  b.node("Exp", {"a"}, {}, "b");
+  b.node("MatMul", {"b", "w"}, {}, "y");
+  b.float_output("y", {8, 64});
+  const std::string model = (folder.path() / "two.onnx").string();
+  b.save(model);
+  const std::vector<std::string> arguments{"bench", model, "--layers",         "-t",         "1,2",
+                                           "-r",    "3",   "--target=generic", "--cflag=-O1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), arguments.begin(), arguments.end());
+    return llmc(more);
+  };
+  const ProgramRun json = with({"--json", "--quant", "q8"});
+  ASSERT_EQ(json.code, 0) << json.err;
+  const auto read = nlohmann::json::parse(json.out);
+  ASSERT_EQ(read["results"].size(), 2u);
+  for (const auto& result : read["results"]) {
+    const auto& stages = result["stages"];
+    ASSERT_EQ(stages.size(), 3u);
+    EXPECT_EQ(stages[0]["stage"], "q8 [8, 64] x [64, 64]^T");
+    EXPECT_EQ(stages[0]["file"], "two.onnx");
+    EXPECT_EQ(stages[0]["multiply_adds"], 8 * 64 * 64);
+    EXPECT_EQ(stages[1]["stage"], "exp  f32[8, 64]");
+    EXPECT_EQ(stages[1]["multiply_adds"], 0);
+    for (const auto& stage : stages) EXPECT_GT(stage["seconds"], 0) << stage["node"];
+  }
+  const ProgramRun text = with({"-o", "csv"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("\nstages,number,threads,ms,%,GMAC/s\n"));
+  EXPECT_THAT(text.out, HasSubstr("\n\"f32 [8, 64] x [64, 64]^T\",2,2,"));
+  const ProgramRun emulated = with({"--emulator", "env"});
+  EXPECT_EQ(emulated.code, 2);
+  EXPECT_THAT(emulated.err, HasSubstr("stage times need native execution"));
+}
+
 TEST(Tables, TablesHaveTheFormThatWasAsked) {
   const auto kernel = [](const std::string& form) {
     const ProgramRun ran =

@@ -14,6 +14,7 @@ struct FunctionBench {
   std::optional<std::uint32_t> repetitions = std::nullopt;
   TableFormat format = TableFormat::kText;
   std::vector<std::uint32_t> threads = {};  // empty: the default of bench::FunctionBenchOptions
+  bool layers = false;                      // whether to measure each stage, too
 };
 
 /// Implements `llmc bench` for a graph that is compiled as a function: measures the time of a run

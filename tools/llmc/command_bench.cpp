@@ -171,7 +171,7 @@ Result<std::optional<int>> measure_function(const BenchCommand& command, exec::N
   native.compile.import.on_warning = warn_once(globals);
   LLMC_TRY(auto source, function_to_run(command.function, native.compile));
   if (!source) return std::optional<int>();
-  FunctionBench options{.format = command.format};
+  FunctionBench options{.format = command.format, .layers = command.layers};
   if (app.get_option("--repetitions")->count() > 0) options.repetitions = command.repetitions;
   if (app.get_option("--threads")->count() > 0) {
     LLMC_TRY(options.threads, parse_counts(command.threads, "--threads", plan::kMaxThreads, 1));
