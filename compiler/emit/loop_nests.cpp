@@ -27,6 +27,9 @@ constexpr std::string_view kScope = "function::";
 /// Minimum number of elements for which several workers are used.
 constexpr std::int64_t kParallelElements = 4096;
 
+/// Number of rows and columns of a tile: 16 rows of 64 bytes stay in the first-level cache.
+constexpr std::int64_t kTile = 16;
+
 /// The infix operator of each BinaryKind; empty if it is a function.
 constexpr std::string_view kInfix[] = {"+",  "-", "*",  "/", "",   "",   "",   "",
                                        "==", "<", "<=", ">", ">=", "&&", "||", "!="};
@@ -89,16 +92,19 @@ class LoopWriter {
   std::vector<std::string> sizes;  // the open dims that the body uses
 
  private:
-  /// Returns an index expression such as "i * 64 + j".
-  std::string position(const View& view) {
+  /// Returns an index expression such as "i * 64 + j"; with `of_tile`, that of the tile's first
+  /// element, "i * 64 + j_tile".
+  std::string position(const View& view, bool of_tile = false) {
     std::string text;
     for (std::size_t d = 0; d < view.dims.size(); ++d) {
       const plan::Size& stride = view.strides[d];
       if (stride == 0) continue;
       const bool backwards = stride.bound() < 0;
       const plan::Size step = backwards ? stride * -1 : stride;
+      const std::string variable =
+          of_tile && d + 2 >= view.dims.size() ? tile_of(d) : loop_variable(d);
       const std::string term =
-          step == 1 ? loop_variable(d) : fmt::format("{} * {}", loop_variable(d), factor(step));
+          step == 1 ? variable : fmt::format("{} * {}", variable, factor(step));
       if (text.empty()) {
         text = backwards ? "-" + term : term;
       } else {
@@ -135,7 +141,10 @@ class LoopWriter {
     const auto operand = [&](std::size_t k) { return texts_[index_of(e.operands[k])]; };
     switch (e.kind) {
       case Expression::Kind::kLoad: {
-        const std::string at = fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
+        const std::string at =
+            tiled_ && is_turned(e.view)
+                ? turned_load(e.view, e.type)
+                : fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
         if (e.type == ElementType::kBool) return at + " != 0";
         const bool half = e.type == ElementType::kF16 || e.type == ElementType::kBF16;
         return half ? fmt::format("{}widen({})", kScope, at) : at;
@@ -187,11 +196,76 @@ class LoopWriter {
     name += (name.empty() ? "" : "_") + std::string(part);
   }
 
+  /// Returns whether the view is contiguous along the next to last dim, not along the last one.
+  bool is_turned(const View& view) const {
+    const std::size_t rank = view.dims.size();
+    const plan::Size &across = view.strides[rank - 2], &along = view.strides[rank - 1];
+    return across == 1 && along != 0 && along != 1;
+  }
+  /// Returns whether the last two loops run in tiles: a view is turned, and both are long enough.
+  bool has_tiles() const {
+    const std::size_t rank = target_.dims.size();
+    if (rank < 2 || target_.dims[rank - 1].bound() < 2 * kTile ||
+        target_.dims[rank - 2].bound() < 2 * kTile)
+      return false;
+    return is_turned(target_) || std::ranges::any_of(nodes_, [&](const Expression& e) {
+             return e.kind == Expression::Kind::kLoad && is_turned(e.view);
+           });
+  }
+  static std::string tile_of(std::size_t d) { return loop_variable(d) + "_tile"; }
+  static std::string end_of(std::size_t d) { return loop_variable(d) + "_end"; }
+
+  /// Adds a copy of the view's elements in the current tile to `tile_lines_`. Returns the text of
+  /// the element for the current iteration.
+  std::string turned_load(const View& view, ElementType type) {
+    const std::size_t k = view.dims.size() - 1, j = k - 1;
+    const std::string tile = fmt::format("turned{}", ++turned_);
+    const std::string indent(2 * (view.dims.size() + 1), ' ');
+    tile_lines_ += fmt::format(
+        "{0}{1} {2}[{3}];\n"
+        "{0}{4}turn<{5}>({6} + {7}, {8}, {9} - {10}, {11} - {12}, {2});\n",
+        indent, stored_type(type), tile, kTile * kTile, kScope, kTile, parameter(view, type),
+        position(view, true), factor(view.strides[k]), end_of(j), tile_of(j), end_of(k),
+        tile_of(k));
+    return fmt::format("{}[({} - {}) * {} + {} - {}]", tile, loop_variable(j), tile_of(j), kTile,
+                       loop_variable(k), tile_of(k));
+  }
+
+  /// Returns the nest around `lines`, the text of the innermost loop's body. `divided`: the
+  /// outermost loop runs over the range of a worker.
+  std::string nest(const std::string& lines, bool divided) {
+    const std::size_t rank = target_.dims.size(), first_tiled = tiled_ ? rank - 2 : rank;
+    std::string text, ends, in_tile;
+    std::size_t depth = 0;
+    for (std::size_t d = 0; d < rank; ++d) {
+      const bool range = divided && d == 0;
+      const std::string begin = range ? "begin" : "0",
+                        end = range ? "end" : factor(target_.dims[d]);
+      const bool tiled = d >= first_tiled;
+      const std::string variable = tiled ? tile_of(d) : loop_variable(d);
+      text += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; {4}) {{\n",
+                          std::string(2 * ++depth, ' '), variable, begin, end,
+                          tiled ? fmt::format("{} += {}", variable, kTile) : "++" + variable);
+      if (!tiled) continue;
+      ends +=
+          fmt::format("{}const int64_t {} = {}min<int64_t>({} + {}, {});\n",
+                      std::string(2 * (rank + 1), ' '), end_of(d), kScope, tile_of(d), kTile, end);
+    }
+    text += ends + tile_lines_;
+    for (std::size_t d = first_tiled; d < rank; ++d)
+      text += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; ++{1}) {{\n",
+                          std::string(2 * ++depth, ' '), loop_variable(d), tile_of(d), end_of(d));
+    text += lines;
+    for (; depth > 0; --depth) text += std::string(2 * depth, ' ') + "}\n";
+    return text;
+  }
+
   void write() {
     std::vector<std::size_t> uses(nodes_.size(), 0);
     for (const Expression& e : nodes_)
       for (const auto& operand : e.operands) ++uses[index_of(operand)];
-    const std::string indent(2 * (target_.dims.size() + 1), ' ');
+    tiled_ = has_tiles();
+    const std::string indent(2 * (target_.dims.size() + (tiled_ ? 3 : 1)), ' ');
     std::string lines;
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Expression& e = nodes_[i];
@@ -217,15 +291,7 @@ class LoopWriter {
                          plan::product(target_.dims).bound() >= kParallelElements &&
                          target_.dims[0].bound() > 1;
     if (divided) iterations = target_.dims[0];
-    for (std::size_t d = 0; d < target_.dims.size(); ++d) {
-      const bool range = divided && d == 0;
-      body += fmt::format("{0}for (int64_t {1} = {2}; {1} < {3}; ++{1}) {{\n",
-                          std::string(2 * (d + 1), ' '), loop_variable(d), range ? "begin" : "0",
-                          range ? "end" : factor(target_.dims[d]));
-    }
-    body += lines;
-    for (std::size_t d = target_.dims.size(); d-- > 0;)
-      body += std::string(2 * (d + 1), ' ') + "}\n";
+    body = nest(lines, divided);
     arguments.push_back({target_.buffer, target_.offset, true});
     parameters += fmt::format("{}* __restrict y", stored_type(type));
     if (divided) parameters += ", int64_t begin, int64_t end";
@@ -245,7 +311,9 @@ class LoopWriter {
   std::vector<Expression> nodes_;
   std::vector<const Expression*> pointers_;
   std::vector<std::string> texts_;
-  int named_ = 0;
+  std::string tile_lines_;  // before the loops of a tile
+  bool tiled_ = false;
+  int named_ = 0, turned_ = 0;
 };
 
 }  // namespace

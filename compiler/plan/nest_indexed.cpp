@@ -43,17 +43,20 @@ Status NestLowerer::lower(const ir::Node& node, const ir::GatherElements& op) {
   const ir::ValueId data = node.inputs[0], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
   LLMC_CHECK(axis.has_value());
-  const View from = stored(data);
-  const Stored at = stored_unwidened(node.inputs[1]);
-  const View to = result(y);
+  const View from = stored(data, false), at = stored(node.inputs[1], false), to = result(y);
+  const Sizes& count = dims(y);
   emit(node, CallStage{.kernel = "gather_elements",
-                       .types = {computed_in(element(data)), at.type},
-                       .buffers = {read(from), read(at.view), written(to)},
-                       .numbers = {{"size", dims(data)[*axis]},
+                       .types = {computed_in(element(data)), element(node.inputs[1])},
+                       .buffers = {read(from), read(at), written(to)},
+                       .numbers = {{"", Size(0)},
+                                   {"", product(part(count, 0, count.size() - 1))},
+                                   {"size", dims(data)[*axis]},
                                    {"axis", Size(static_cast<std::int64_t>(*axis))},
-                                   {"dims", dims(y)},
-                                   {"strides", row_major(dims(data))}},
-                       .can_fail = true});
+                                   {"dims", count},
+                                   {"strides", from.strides},
+                                   {"index_strides", at.strides}},
+                       .can_fail = true,
+                       .split = CallStage::Split::kRange});
   return ok_status();
 }
 

@@ -108,5 +108,15 @@ LLMC_INLINE void in_parallel(const GraphCall& call, int64_t count, const Body& b
   for_each_worker(&call.run, task);
 }
 
+/// Like in_parallel(), for bodies that return false for invalid data. Returns false if any did.
+template <class Body>
+LLMC_INLINE bool all_in_parallel(const GraphCall& call, int64_t count, const Body& body) {
+  bool valid = true;
+  in_parallel(call, count, [&](int64_t begin, int64_t end, int64_t worker) {
+    if (!body(begin, end, worker)) __atomic_store_n(&valid, false, __ATOMIC_RELAXED);
+  });
+  return valid;
+}
+
 }  // namespace LLMC_ISA
 }  // namespace llmc

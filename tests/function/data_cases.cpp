@@ -55,6 +55,43 @@ constexpr Case kDataCases[] = {
   %d = gather_nd %x, %n
   return %a, %b, %c, %d
 })"},
+    // Indices of one head for all heads, in transposed data, and some that count from the end.
+    {"gather_elements_of_views", R"(graph @g(%x: f32[3, 90, 20], %i: i64[90, 18]) {
+  %twenty = constant i64[] {20}
+  %m = mod %i, %twenty
+  %seven = constant i64[] {7}
+  %k = sub %m, %seven
+  %heads = constant i64[3] {3, 90, 18}
+  %all = expand %k, %heads
+  %a = gather_elements %x, %all {axis = 2}
+  %xt = transpose %x {perm = [0, 2, 1]}
+  %kt = transpose %k {perm = [1, 0]}
+  %turned = constant i64[3] {3, 18, 90}
+  %allt = expand %kt, %turned
+  %b = gather_elements %xt, %allt {axis = 1}
+  %first = constant i64[] {0}
+  %row = gather %k, %first {axis = 1}
+  %line = gather %x, %first {axis = 1}
+  %flat = constant i64[1] {60}
+  %lines = reshape %line, %flat
+  %c = gather_elements %lines, %row {axis = 0}
+  return %a, %b, %c
+})"},
+    // Operands and results of which two dims are in another order, in tiles that are cut off.
+    {"transposed_operands",
+     R"(graph @g(%x: f32[3, 37, 45], %y: f32[3, 45, 37], %h: f16[45, 37], %b: bool[45, 37]) {
+  %t = transpose %y {perm = [0, 2, 1]}
+  %a = add %x, %t
+  %square = mul %t, %t
+  %ht = transpose %h {perm = [1, 0]}
+  %bt = transpose %b {perm = [1, 0]}
+  %c = where %bt, %ht, %ht
+  %f = cast %ht {to = f32}
+  %g = where %bt, %f, %a
+  %u = transpose %x {perm = [2, 0, 1]}
+  %e = exp %u
+  return %a, %square, %c, %g, %e
+})"},
     {"scatters",
      R"(graph @g(%x: f32[5, 4], %i: i64[2, 4], %u: f32[2, 4], %t: i64[3, 1], %w: f32[3, 4]) {
   %five = constant i64[] {5}

@@ -200,6 +200,32 @@ TEST(Function, LinearLayersHaveTheSameBitsForAnyTargetAndNumberOfThreads) {
   }
 }
 
+TEST(Function, AnIndexOutOfRangeIsReportedByAnyThread) {
+  const auto graph = ir::parse(R"(graph @g(%x: f32[300, 20], %i: i64[300, 18]) {
+  %y = gather_elements %x, %i {axis = 1}
+  return %y
+})");
+  ASSERT_TRUE(graph.ok()) << format(graph.error().first());
+  const ir::ConstantPtr x = ir::make_f32({300, 20}, std::vector<float>(6000, 1));
+  exec::FunctionLibrary::Outcome outcome;
+  const exec::FunctionLibrary::Job job{&*graph, "gather"};
+  const auto library =
+      exec::FunctionLibrary::compile(std::span(&job, 1), "generic", "-O1", outcome);
+  ASSERT_TRUE(library.ok() && !outcome[0]);
+  for (const std::size_t at : {std::size_t{0}, std::size_t{2700}, std::size_t{5399}}) {
+    for (const std::int64_t index : {std::int64_t{-21}, std::int64_t{20}, INT64_MIN, INT64_MAX}) {
+      for (const std::uint32_t threads : {1u, 3u}) {
+        std::vector<std::int64_t> indices(5400, -20);
+        EXPECT_TRUE((*library)->run(0, {{x, ir::make_i64({300, 18}, indices)}}, threads).ok());
+        indices[at] = index;
+        const auto ran = (*library)->run(0, {{x, ir::make_i64({300, 18}, indices)}}, threads);
+        ASSERT_FALSE(ran.ok()) << index << " at " << at;
+        EXPECT_EQ(ran.error().first().message, "an index in the data is outside its tensor");
+      }
+    }
+  }
+}
+
 TEST(Function, QuantizedTablesAreLookedUpAsGatherDoes) {
   const auto graph = ir::parse(R"(graph @g(%i: i32[2, 3]) {
   %t = constant f32[40, 96] random(1, 1)

@@ -26,6 +26,16 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
   }
 }
 
+/// Copies a transposed tile: to[r * kTile + c] = from[c * stride + r].
+template <int kTile, class T>
+inline void turn(const T* __restrict from, int64_t stride, int64_t rows, int64_t columns,
+                 T* __restrict to) {
+  for (int64_t c = 0; c < columns; ++c) {
+#pragma clang loop vectorize(disable)
+    for (int64_t r = 0; r < rows; ++r) to[r * kTile + c] = from[c * stride + r];
+  }
+}
+
 /// Sizes of gather(): x is [outer][size], elements are rows of `inner` numbers, and `count` is the
 /// number of indices.
 struct GatherSizes {
@@ -51,31 +61,41 @@ inline bool gather(const From* __restrict x, const I* __restrict indices, To* __
 struct ElementsSizes {
   int64_t total = 0, size = 0, axis = 0;
 };
-/// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]]. `of_dims` are the dims of
-/// the indices, and `of_strides` the strides of x along them, in elements.
-template <class T, class I, class Dims = Sizes<>, class Strides = Sizes<>>
+/// Computes y[i] = x[i with coordinate `axis` replaced by indices[i]] for the rows [begin, end) of
+/// y. `of_dims` are the dims of y, the last of which is a row; `of_strides` and `of_index_strides`
+/// are the strides of x and of the indices along them, in elements. If an index is out of range,
+/// the values of y are undefined.
+template <class T, class I, class Dims, class Strides, class IndexStrides>
 inline bool gather_elements(const T* __restrict x, const I* __restrict indices, T* __restrict y,
-                            const ElementsSizes& sizes, const Dims& of_dims = {},
-                            const Strides& of_strides = {}) {
-  const int64_t rank = Dims::count, size = sizes.size, axis = sizes.axis;
+                            int64_t begin, int64_t end, const ElementsSizes& sizes,
+                            const Dims& of_dims, const Strides& of_strides,
+                            const IndexStrides& of_index_strides) {
+  const auto [total, size, axis] = sizes;
   const int64_t* dims = of_dims.values;
   const int64_t* strides = of_strides.values;
-  int64_t coordinate[16] = {};
-  int64_t count = 1;
-  for (int64_t d = 0; d < rank; ++d) count *= dims[d];
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = position(indices[i], size);
-    if (at < 0) return false;
-    int64_t from = at * strides[axis];
-    for (int64_t d = 0; d < rank; ++d)
-      if (d != axis) from += coordinate[d] * strides[d];
-    y[i] = x[from];
-    for (int64_t d = rank; d-- > 0;) {
-      if (++coordinate[d] < dims[d]) break;
-      coordinate[d] = 0;
+  const int64_t* index_strides = of_index_strides.values;
+  const int64_t last = Dims::count - 1, columns = dims[last];
+  const int64_t step = last == axis ? 0 : strides[last], index_step = index_strides[last];
+  if (size == 0) return (end - begin) * columns == 0;
+  bool valid = true;
+  for (int64_t row = begin; row < end; ++row) {
+    int64_t rest = row, first = 0, first_index = 0;
+    for (int64_t d = last; d-- > 0;) {
+      const int64_t coordinate = rest % dims[d];
+      rest /= dims[d];
+      if (d != axis) first += coordinate * strides[d];
+      first_index += coordinate * index_strides[d];
+    }
+    T* const out = y + row * columns;
+    for (int64_t c = 0; c < columns; ++c) {
+      const int64_t at = static_cast<int64_t>(indices[first_index + c * index_step]);
+      const uint64_t front = static_cast<uint64_t>(at < 0 ? at + size : at);
+      const bool inside = front < static_cast<uint64_t>(size);
+      valid &= inside;
+      out[c] = x[first + c * step + (inside ? static_cast<int64_t>(front) : 0) * strides[axis]];
     }
   }
-  return true;
+  return valid;
 }
 
 /// Scatter operation that replaces an element by its update. The other operations (Sum, Max, …) are
