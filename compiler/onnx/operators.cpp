@@ -17,6 +17,7 @@ const std::multimap<RuleKey, OperatorRule>& all_rules() {
                                elementwise_rules(),
                                product_rules(),
                                activation_rules(),
+                               trigonometry_rules(),
                                index_rules(),
                                reduce_rules(),
                                norm_rules(),

@@ -70,6 +70,7 @@ std::vector<OperatorRule> shape_rules();
 std::vector<OperatorRule> elementwise_rules();
 std::vector<OperatorRule> product_rules();
 std::vector<OperatorRule> activation_rules();
+std::vector<OperatorRule> trigonometry_rules();
 std::vector<OperatorRule> index_rules();
 std::vector<OperatorRule> reduce_rules();
 std::vector<OperatorRule> norm_rules();

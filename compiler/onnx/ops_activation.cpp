@@ -1,5 +1,6 @@
 // Activation functions, expressed by elementwise operators.
 
+#include "compiler/onnx/f64_functions.h"
 #include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 
@@ -41,10 +42,6 @@ void convert_hard_swish(NodeContext& n) {
   n.emit(ir::Binary{kMul}, {x, hard_sigmoid(n, x, 1.0 / 6, 0.5)});
 }
 
-ValueId chosen(NodeContext& n, ValueId condition, ValueId yes, ValueId no) {
-  return n.make(ir::Where{}, {condition, yes, no});
-}
-
 /// Returns `negative` where x < 0, and x elsewhere, also where x is NaN.
 ValueId below_zero(NodeContext& n, ValueId x, ValueId negative) {
   return chosen(n, with_scalar(n, kLess, x, 0), negative, x);
@@ -63,34 +60,6 @@ void convert_prelu(NodeContext& n) {
   if (n.opset() < 7 && n.rank(slope) == 1 && known_dim(n, slope, 0) != 1 && n.rank(x) > 2)
     slope = unsqueezed(n, slope, axis_range(1, n.rank(x) - 1));
   n.bind(0, below_zero(n, x, binary(n, kMul, x, slope)));
-}
-
-/// Computes f(x) in f64 and rounds once. For functions whose intermediate results lose precision or
-/// overflow in the type of x.
-template <ValueId (*kFunction)(NodeContext&, ValueId)>
-void convert_in_f64(NodeContext& n) {
-  const ValueId x = n.in(0);
-  if (n.failed()) return;
-  const ValueId y = kFunction(n, n.cast(x, ir::ElementType::kF64));
-  if (!n.failed()) n.bind(0, n.cast(y, n.type(x).element));
-}
-
-/// exp(x) - 1 without cancellation: (u - 1) x / log(u) with u = exp(x), in which the error of u
-/// cancels (Kahan; Higham, Accuracy and Stability of Numerical Algorithms, 1.14.1).
-ValueId exp_minus_1(NodeContext& n, ValueId x) {
-  const ValueId u = unary(n, UnaryKind::kExp, x), less = with_scalar(n, kSub, u, 1);
-  const ValueId exact = binary(n, kDiv, binary(n, kMul, less, x), unary(n, UnaryKind::kLog, u));
-  const ValueId near_zero = chosen(n, with_scalar(n, kEqual, u, 1), x, exact);
-  const ValueId small = with_scalar(n, kLess, unary(n, UnaryKind::kAbs, x), 1);
-  return chosen(n, small, near_zero, less);
-}
-
-/// log(1 + x) for x in [0, 1], by the method of exp_minus_1.
-ValueId log_of_1_plus(NodeContext& n, ValueId x) {
-  const ValueId u = with_scalar(n, kAdd, x, 1);
-  const ValueId exact =
-      binary(n, kDiv, binary(n, kMul, unary(n, UnaryKind::kLog, u), x), with_scalar(n, kSub, u, 1));
-  return chosen(n, with_scalar(n, kEqual, u, 1), x, exact);
 }
 
 /// exp(min(x, 0)) - 1, which does not overflow for large x.
@@ -160,23 +129,6 @@ void convert_shrink(NodeContext& n) {
   n.emit(ir::Where{}, {with_scalar(n, kLess, x, -lambd), with_scalar(n, kAdd, x, bias), above});
 }
 
-/// (exp(x) - exp(-x)) / 2.
-ValueId sinh(NodeContext& n, ValueId x) {
-  const ValueId up = exp_minus_1(n, x), down = exp_minus_1(n, unary(n, UnaryKind::kNeg, x));
-  return with_scalar(n, kMul, binary(n, kSub, up, down), 0.5);
-}
-
-/// (exp(x) + exp(-x)) / 2.
-ValueId cosh(NodeContext& n, ValueId x) {
-  const ValueId up = unary(n, UnaryKind::kExp, x);
-  const ValueId down = unary(n, UnaryKind::kExp, unary(n, UnaryKind::kNeg, x));
-  return with_scalar(n, kMul, binary(n, kAdd, up, down), 0.5);
-}
-
-ValueId tan(NodeContext& n, ValueId x) {
-  return binary(n, kDiv, unary(n, UnaryKind::kSin, x), unary(n, UnaryKind::kCos, x));
-}
-
 }  // namespace
 
 std::vector<OperatorRule> activation_rules() {
@@ -195,9 +147,6 @@ std::vector<OperatorRule> activation_rules() {
       onnx_rule("Softsign", 1, 1, convert_softsign),
       onnx_rule("ThresholdedRelu", 10, 1, convert_thresholded_relu, {"alpha"}),
       onnx_rule("Shrink", 9, 1, convert_shrink, {"bias", "lambd"}),
-      onnx_rule("Sinh", 9, 1, convert_in_f64<sinh>),
-      onnx_rule("Cosh", 9, 1, convert_in_f64<cosh>),
-      onnx_rule("Tan", 7, 1, convert_in_f64<tan>),
   };
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
+#include "compiler/onnx/lowering.h"
 #include "compiler/onnx/operators.h"
 #include "compiler/onnx/tensor.h"
 
@@ -222,6 +224,83 @@ void convert_trilu(NodeContext& n) {
   n.emit(ir::Trilu{n.integer("upper", 1) != 0}, {n.in(0), n.optional_in(1)});
 }
 
+/// EyeLike: 1 where the column is the row plus k, in the shape of x.
+void convert_eye_like(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto to = n.integer("dtype", 0), k = n.integer("k", 0);
+  if (n.failed()) return;
+  if (n.rank(x) != 2) return n.bad("x is not a matrix");
+  const ValueId rows = positions_along(n, x, 0), columns = positions(n, x, 1);
+  const ValueId shifted = with_scalar(n, ir::BinaryKind::kAdd, rows, static_cast<double>(k));
+  const ValueId diagonal = binary(n, ir::BinaryKind::kEqual, columns, shifted);
+  if (n.failed()) return;
+  auto type = to == 0 ? std::optional(n.type(x).element)
+                      : element_type(static_cast<int>(std::clamp<std::int64_t>(to, -1, 1000)));
+  if (!type) return n.unsupported("elements of the type of attribute 'dtype' are not supported");
+  if (*type == ElementType::kF16 || *type == ElementType::kBF16) type = ElementType::kF32;
+  n.bind(0, n.cast(diagonal, *type));
+}
+
+/// The shape of sizes that are i64[1] each.
+ValueId joined_sizes(NodeContext& n, std::vector<ValueId> sizes) {
+  return n.make(ir::Concat{0}, std::move(sizes));
+}
+
+/// Maximum 'blocksize', whose square is far from overflow.
+constexpr std::int64_t kMaxBlockSize = 1024;
+
+/// Reads attribute 'blocksize' of DepthToSpace and SpaceToDepth, whose operand x is [N, C, H, W].
+std::optional<std::int64_t> block_size(NodeContext& n, ValueId x) {
+  const auto block = n.integer("blocksize", 0);
+  if (n.failed()) return std::nullopt;
+  if (block >= 1 && block <= kMaxBlockSize && n.rank(x) == 4) return block;
+  n.bad(n.rank(x) == 4 ? "attribute 'blocksize' is out of range" : "x does not have 4 dims");
+  return std::nullopt;
+}
+
+/// DepthToSpace: [N, b b C, H, W] -> [N, C, H b, W b]. With mode CRD, the channels are [C, b, b].
+void convert_depth_to_space(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const std::string mode = n.text("mode", "DCR");
+  const auto block = block_size(n, x);
+  const auto channels = block ? known_dim(n, x, 1) : std::nullopt;
+  if (n.failed()) return;
+  if (mode != "DCR" && mode != "CRD") return n.bad("attribute 'mode' is neither 'DCR' nor 'CRD'");
+  if (!channels || *channels % (*block * *block) != 0)
+    return n.bad("the channels are not a multiple of the square of 'blocksize'");
+  const bool last = mode == "CRD";  // whether the block's dims follow the channels
+  const ValueId b = n.make_integers({*block}), c = n.make_integers({*channels / (*block * *block)});
+  const ValueId batch = dim_of(n, x, 0), height = dim_of(n, x, 2), width = dim_of(n, x, 3);
+  const ValueId parts = n.make(
+      ir::Reshape{}, {x, joined_sizes(n, last ? std::vector{batch, c, b, b, height, width}
+                                              : std::vector{batch, b, b, c, height, width})});
+  const ValueId y = n.make(ir::Transpose{last ? std::vector<std::int64_t>{0, 1, 4, 2, 5, 3}
+                                              : std::vector<std::int64_t>{0, 3, 4, 1, 5, 2}},
+                           {parts});
+  n.emit(ir::Reshape{}, {y, joined_sizes(n, {batch, c, binary(n, ir::BinaryKind::kMul, height, b),
+                                             binary(n, ir::BinaryKind::kMul, width, b)})});
+}
+
+/// SpaceToDepth: [N, C, H b, W b] -> [N, b b C, H, W].
+void convert_space_to_depth(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto block = block_size(n, x);
+  if (!block) return;
+  const auto height = known_dim(n, x, 2), width = known_dim(n, x, 3);
+  if ((height && *height % *block != 0) || (width && *width % *block != 0))
+    return n.bad("height or width is not a multiple of 'blocksize'");
+  const ValueId b = n.make_integers({*block}), square = n.make_integers({*block * *block});
+  const ValueId batch = dim_of(n, x, 0), channels = dim_of(n, x, 1);
+  const ValueId rows = binary(n, ir::BinaryKind::kDiv, dim_of(n, x, 2), b);
+  const ValueId columns = binary(n, ir::BinaryKind::kDiv, dim_of(n, x, 3), b);
+  const ValueId parts =
+      n.make(ir::Reshape{}, {x, joined_sizes(n, {batch, channels, rows, b, columns, b})});
+  const ValueId y = n.make(ir::Transpose{{0, 3, 5, 1, 2, 4}}, {parts});
+  n.emit(ir::Reshape{},
+         {y, joined_sizes(
+                 n, {batch, binary(n, ir::BinaryKind::kMul, square, channels), rows, columns})});
+}
+
 }  // namespace
 
 std::vector<OperatorRule> movement_rules() {
@@ -238,6 +317,10 @@ std::vector<OperatorRule> movement_rules() {
       onnx_rule("Tile", {1, 5}, 3, convert_tile),
       onnx_rule("Tile", 6, 2, convert_tile),
       onnx_rule("Trilu", 14, {1, 2}, convert_trilu, {"upper"}),
+      onnx_rule("EyeLike", 9, 1, convert_eye_like, {"dtype", "k"}),
+      onnx_rule("DepthToSpace", {1, 10}, 1, convert_depth_to_space, {"blocksize"}),
+      onnx_rule("DepthToSpace", 11, 1, convert_depth_to_space, {"blocksize", "mode"}),
+      onnx_rule("SpaceToDepth", 1, 1, convert_space_to_depth, {"blocksize"}),
   };
 }
 

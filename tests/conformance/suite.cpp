@@ -38,7 +38,8 @@ constexpr const char* kListed =
     "GroupNormalization InstanceNormalization LpPool MaxPool Resize Upsample "
     "Celu Dropout Elu HardSigmoid HardSwish Hardmax LeakyRelu LogSoftmax Mean Mish PRelu Selu "
     "Shrink "
-    "Sign Softplus Softsign ThresholdedRelu Sinh Cosh Tan";
+    "Sign Softplus Softsign ThresholdedRelu Sinh Cosh Tan Asin Acos Atan Asinh Acosh Atanh "
+    "EyeLike DepthToSpace SpaceToDepth";
 
 std::string operator_name(const onnx::NodeProto& node) {
   const bool standard = node.domain().empty() || node.domain() == "ai.onnx";

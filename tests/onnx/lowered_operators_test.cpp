@@ -196,6 +196,24 @@ std::vector<LoweredCase> elements() {
 
 std::vector<LoweredCase> indices() {
   return {
+      {"EyeLike",
+       13,
+       [](auto& b) { b.node("EyeLike", {"x"}, {{"k", std::int64_t{1}}}, "y"); },
+       {2, 3},
+       {0, 1, 0, 0, 0, 1}},
+      // Blocks of four images become an image of blocks, and the four images again.
+      {"BlocksOfUnknownSizes",
+       13,
+       [](auto& b) {
+         std::vector<std::string> images;
+         for (const float more : {0.f, 6.f, 12.f, 18.f})
+           images.push_back(b.unsqueeze(b.node("Add", {"x", b.scalar(more)}), {0, 1}));
+         const std::vector<testing::Attribute> block{{"blocksize", std::int64_t{2}}};
+         const auto all = b.node("Concat", images, {{"axis", std::int64_t{1}}});
+         b.node("SpaceToDepth", {b.node("DepthToSpace", {all}, block)}, block, "y");
+       },
+       {1, 4, 2, 3},
+       {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24}},
       {"OneHot",
        11,
        [](auto& b) {

@@ -182,6 +182,20 @@ std::vector<Refused> refused() {
          b.node("QuantizeLinear", {"x", b.scalar(1)}, {{"output_dtype", std::int64_t{17}}}, "y");
        },
        unsupported, "float8"},
+      {"BlockOfAMatrix", 13, one("DepthToSpace", {"x"}, {{"blocksize", std::int64_t{2}}}), bad,
+       "x does not have 4 dims"},
+      {"NoBlock", 13,
+       [](auto& b) {
+         b.node("SpaceToDepth", {b.unsqueeze("x", {0, 1})}, {{"blocksize", std::int64_t{0}}}, "y");
+       },
+       bad, "attribute 'blocksize' is out of range"},
+      {"ChannelsOfBlocks", 13,
+       [](auto& b) {
+         b.node("DepthToSpace", {b.unsqueeze("x", {0, 1})}, {{"blocksize", std::int64_t{2}}}, "y");
+       },
+       bad, "not a multiple of the square"},
+      {"EyeOfAVector", 13, [](auto& b) { b.node("EyeLike", {b.integers({1})}, {}, "y"); }, bad,
+       "x is not a matrix"},
       {"GeluKind", 20, one("Gelu", {"x"}, {{"approximate", std::string("cubic")}}), bad,
        "'approximate'"},
       // What other operator sets of the operator have is refused, not left out.
