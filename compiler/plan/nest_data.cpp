@@ -188,6 +188,21 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Trilu& op) {
   return ok_status();
 }
 
+CallStage NestLowerer::gather_call(std::vector<ir::ElementType> types,
+                                   std::vector<BufferArgument> buffers, const AxisSplit& split,
+                                   const Size& count) {
+  return {.kernel = "gather",
+          .types = std::move(types),
+          .buffers = std::move(buffers),
+          .numbers = {{"", Size(0)},
+                      {"", split.outer},
+                      {"size", split.size},
+                      {"inner", split.inner},
+                      {"count", count}},
+          .can_fail = true,
+          .split = CallStage::Split::kRange};
+}
+
 Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   const ir::ValueId data = node.inputs[0], indices = node.inputs[1], y = node.outputs[0];
   const auto axis = ir::normalize_axis(op.axis, dims(data).size());
@@ -205,14 +220,9 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Gather& op) {
   const AxisSplit split = around(dims(data), *axis);
   const Stored from = stored_unwidened(data), at = stored_unwidened(indices);
   const View to = result(y);
-  emit(node, CallStage{.kernel = "gather",
-                       .types = {from.type, computed_in(element(y)), at.type},
-                       .buffers = {read(from.view), read(at.view), written(to)},
-                       .numbers = {{"outer", split.outer},
-                                   {"size", split.size},
-                                   {"inner", split.inner},
-                                   {"count", product(at.view.dims)}},
-                       .can_fail = true});
+  emit(node,
+       gather_call({from.type, computed_in(element(y)), at.type},
+                   {read(from.view), read(at.view), written(to)}, split, product(at.view.dims)));
   return ok_status();
 }
 

@@ -184,14 +184,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Pad& op) {
     const AxisSplit split = around(now, d);
     now[d] = to[d];
     const View next = View::dense(scratch(type, product(now), "padded"), now);
-    emit(node, CallStage{.kernel = "gather",
-                         .types = {type, type, ir::ElementType::kI64},
-                         .buffers = {read(source), {indices, 0, false}, written(next)},
-                         .numbers = {{"outer", split.outer},
-                                     {"size", split.size},
-                                     {"inner", split.inner},
-                                     {"count", to[d]}},
-                         .can_fail = true});
+    emit(node, gather_call({type, type, ir::ElementType::kI64},
+                           {read(source), {indices, 0, false}, written(next)}, split, to[d]));
     source = next;
   }
   set(y, load(type, source));

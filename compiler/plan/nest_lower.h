@@ -158,6 +158,11 @@ class NestLowerer {
     Size outer = 1, size = 1, inner = 1;
   };
   static AxisSplit around(const Sizes& dims, std::size_t axis);
+  /// Returns a call of gather() with the types and buffers of the data, the result and the indices;
+  /// `split` divides the data at the axis, `count` is the number of indices.
+  static CallStage gather_call(std::vector<ir::ElementType> types,
+                               std::vector<BufferArgument> buffers, const AxisSplit& split,
+                               const Size& count);
   /// Returns the fields of AxisSizes (llmc/function/reduce.h).
   static std::vector<CallStage::Number> numbers_of(const AxisSplit& split);
   /// Splits the dims of operand 0 at `axis`, which counts from the end if negative.

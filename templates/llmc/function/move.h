@@ -3,7 +3,7 @@
 #include "llmc/function/scalar.h"
 
 /// Data movement controlled by indices. A negative index counts from the end. If an index is out of
-/// range, the kernel returns false before it reads or writes the element.
+/// range, the kernel returns false and neither reads nor writes outside its tensors.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -36,24 +36,34 @@ inline void turn(const T* __restrict from, int64_t stride, int64_t rows, int64_t
   }
 }
 
-/// Sizes of gather(): x is [outer][size], elements are rows of `inner` numbers, and `count` is the
+/// Sizes of gather(): x is [rows][size], elements are runs of `inner` numbers, and `count` is the
 /// number of indices.
 struct GatherSizes {
-  int64_t outer = 0, size = 0, inner = 0, count = 0;
+  int64_t size = 0, inner = 0, count = 0;
 };
-/// Computes y[o][c] = x[o][indices[c]].
+/// Computes y[r][c] = x[r][indices[c]] for rows r in [begin, end). If an index is out of range,
+/// the values of y are undefined.
 template <class From, class To, class I>
 inline bool gather(const From* __restrict x, const I* __restrict indices, To* __restrict y,
-                   const GatherSizes& sizes) {
-  const auto [outer, size, inner, count] = sizes;
-  for (int64_t o = 0; o < outer; ++o) {
-    for (int64_t c = 0; c < count; ++c) {
+                   int64_t begin, int64_t end, const GatherSizes& sizes) {
+  const auto [size, inner, count] = sizes;
+  if (size == 0) return (end - begin) * count == 0;
+  bool valid = true;
+  for (int64_t r = begin; r < end; ++r) {
+    const From* const row = x + r * size * inner;
+    To* const out = y + r * count * inner;
+    const auto copy = [&](int64_t c, int64_t n) {
       const int64_t at = position(indices[c], size);
-      if (at < 0) return false;
-      copy_elements(x + (o * size + at) * inner, y + (o * count + c) * inner, inner);
+      valid &= at >= 0;
+      copy_elements(row + (at < 0 ? 0 : at) * n, out + c * n, n);
+    };
+    if (inner == 1) {
+      for (int64_t c = 0; c < count; ++c) copy(c, 1);
+    } else {
+      for (int64_t c = 0; c < count; ++c) copy(c, inner);
     }
   }
-  return true;
+  return valid;
 }
 
 /// Sizes of gather_elements() and scatter_elements(): the number of elements of all of x
