@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "compiler/emit/names.h"
@@ -27,8 +29,10 @@ constexpr std::string_view kScope = "function::";
 /// Minimum number of elements for which several workers are used.
 constexpr std::int64_t kParallelElements = 4096;
 
-/// Number of rows and columns of a tile: 16 rows of 64 bytes stay in the first-level cache.
+/// Number of rows and columns of a tile: a row of 4-byte elements is a cache line. The copied tiles
+/// of a nest have at most kTileBytes, which are on the stack of a worker.
 constexpr std::int64_t kTile = 16;
+constexpr std::uint64_t kTileBytes = 8192;
 
 /// The infix operator of each BinaryKind; empty if it is a function.
 constexpr std::string_view kInfix[] = {"+",  "-", "*",  "/", "",   "",   "",   "",
@@ -141,10 +145,10 @@ class LoopWriter {
     const auto operand = [&](std::size_t k) { return texts_[index_of(e.operands[k])]; };
     switch (e.kind) {
       case Expression::Kind::kLoad: {
+        std::optional<std::string> tile;
+        if (tiled_ && is_transposed(e.view)) tile = tile_load(e.view, e.type);
         const std::string at =
-            tiled_ && is_turned(e.view)
-                ? turned_load(e.view, e.type)
-                : fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
+            tile ? *tile : fmt::format("{}[{}]", parameter(e.view, e.type), position(e.view));
         if (e.type == ElementType::kBool) return at + " != 0";
         const bool half = e.type == ElementType::kF16 || e.type == ElementType::kBF16;
         return half ? fmt::format("{}widen({})", kScope, at) : at;
@@ -197,45 +201,54 @@ class LoopWriter {
   }
 
   /// Returns whether the view is contiguous along the next to last dim, not along the last one.
-  bool is_turned(const View& view) const {
+  static bool is_transposed(const View& view) {
     const std::size_t rank = view.dims.size();
+    if (rank < 2) return false;
     const plan::Size &across = view.strides[rank - 2], &along = view.strides[rank - 1];
     return across == 1 && along != 0 && along != 1;
   }
-  /// Returns whether the last two loops run in tiles: a view is turned, and both are long enough.
+  /// Returns whether the last two loops run in tiles: an operand is transposed, and both loops are
+  /// long enough.
   bool has_tiles() const {
     const std::size_t rank = target_.dims.size();
-    if (rank < 2 || target_.dims[rank - 1].bound() < 2 * kTile ||
-        target_.dims[rank - 2].bound() < 2 * kTile)
-      return false;
-    return is_turned(target_) || std::ranges::any_of(nodes_, [&](const Expression& e) {
-             return e.kind == Expression::Kind::kLoad && is_turned(e.view);
-           });
+    return std::ranges::any_of(nodes_,
+                               [](const Expression& e) {
+                                 return e.kind == Expression::Kind::kLoad && is_transposed(e.view);
+                               }) &&
+           target_.dims[rank - 1].bound() >= 2 * kTile &&
+           target_.dims[rank - 2].bound() >= 2 * kTile;
   }
   static std::string tile_of(std::size_t d) { return loop_variable(d) + "_tile"; }
   static std::string end_of(std::size_t d) { return loop_variable(d) + "_end"; }
 
-  /// Adds a copy of the view's elements in the current tile to `tile_lines_`. Returns the text of
-  /// the element for the current iteration.
-  std::string turned_load(const View& view, ElementType type) {
+  /// Copies the elements of a transposed view in the current tile, once for equal views. Returns
+  /// the text of the element for the current iteration; nullopt if there is no room for the copy.
+  std::optional<std::string> tile_load(const View& view, ElementType type) {
     const std::size_t k = view.dims.size() - 1, j = k - 1;
-    const std::string tile = fmt::format("turned{}", ++turned_);
-    const std::string indent(2 * (view.dims.size() + 1), ' ');
-    tile_lines_ += fmt::format(
-        "{0}{1} {2}[{3}];\n"
-        "{0}{4}turn<{5}>({6} + {7}, {8}, {9} - {10}, {11} - {12}, {2});\n",
-        indent, stored_type(type), tile, kTile * kTile, kScope, kTile, parameter(view, type),
-        position(view, true), factor(view.strides[k]), end_of(j), tile_of(j), end_of(k),
-        tile_of(k));
-    return fmt::format("{}[({} - {}) * {} + {} - {}]", tile, loop_variable(j), tile_of(j), kTile,
-                       loop_variable(k), tile_of(k));
+    const std::string first = fmt::format("{} + {}, {}", parameter(view, type),
+                                          position(view, true), factor(view.strides[k]));
+    auto tile = tiles_.find(first);
+    if (tile == tiles_.end()) {
+      const std::uint64_t bytes = kTile * kTile * ir::element_bytes(type);
+      if (tile_bytes_ + bytes > kTileBytes) return std::nullopt;
+      tile_bytes_ += bytes;
+      tile = tiles_.emplace(first, fmt::format("tile{}", tiles_.size())).first;
+      const std::string indent(2 * (view.dims.size() + 1), ' ');
+      tile_lines_ += fmt::format(
+          "{0}{1} {2}[{3}];\n"
+          "{0}{4}transpose_tile<{5}>({6}, {7} - {8}, {9} - {10}, {2});\n",
+          indent, stored_type(type), tile->second, kTile * kTile, kScope, kTile, first, end_of(j),
+          tile_of(j), end_of(k), tile_of(k));
+    }
+    return fmt::format("{}[({} - {}) * {} + {} - {}]", tile->second, loop_variable(j), tile_of(j),
+                       kTile, loop_variable(k), tile_of(k));
   }
 
   /// Returns the nest around `lines`, the text of the innermost loop's body. `divided`: the
   /// outermost loop runs over the range of a worker.
   std::string nest(const std::string& lines, bool divided) {
     const std::size_t rank = target_.dims.size(), first_tiled = tiled_ ? rank - 2 : rank;
-    std::string text, ends, in_tile;
+    std::string text, ends;
     std::size_t depth = 0;
     for (std::size_t d = 0; d < rank; ++d) {
       const bool range = divided && d == 0;
@@ -311,9 +324,11 @@ class LoopWriter {
   std::vector<Expression> nodes_;
   std::vector<const Expression*> pointers_;
   std::vector<std::string> texts_;
-  std::string tile_lines_;  // before the loops of a tile
   bool tiled_ = false;
-  int named_ = 0, turned_ = 0;
+  std::map<std::string, std::string> tiles_;  // arguments of transpose_tile() -> copy
+  std::string tile_lines_;                    // the copies, before the loops of a tile
+  std::uint64_t tile_bytes_ = 0;
+  int named_ = 0;
 };
 
 }  // namespace

@@ -245,9 +245,8 @@ class Printer : Operands {
       return s.can_fail ? fmt::format("if (!{}) return kIndexOutOfRange;", call) : call + ";";
     if (!s.can_fail) return in_parallel(*count, call + ";", s.split == Split::kRange);
     return fmt::format(
-        "if (!all_in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t) {{\n    return {};\n "
-        " "
-        "}}))\n    return kIndexOutOfRange;",
+        "if (!all_in_parallel(m, {}, [&](int64_t begin, int64_t end, int64_t) {{\n"
+        "    return {};\n  }}))\n    return kIndexOutOfRange;",
         dims().text(*count), call);
   }
   /// Returns code that runs loop nests for every row: "for_each_token(context, [=](size_t t) {

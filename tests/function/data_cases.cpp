@@ -77,7 +77,22 @@ constexpr Case kDataCases[] = {
   %c = gather_elements %lines, %row {axis = 0}
   return %a, %b, %c
 })"},
-    // Operands and results of which two dims are in another order, in tiles that are cut off.
+    // Operands of which two dims are in another order, in tiles that are cut off.
+    // More transposed operands than a worker copies tiles of; one is read twice.
+    {"many_transposed_operands",
+     R"(graph @g(%a: f64[33, 40], %b: f64[33, 40], %c: f64[33, 40], %d: f64[33, 40], %e: f64[33, 40]) {
+  %at = transpose %a {perm = [1, 0]}
+  %bt = transpose %b {perm = [1, 0]}
+  %ct = transpose %c {perm = [1, 0]}
+  %dt = transpose %d {perm = [1, 0]}
+  %et = transpose %e {perm = [1, 0]}
+  %ab = add %at, %bt
+  %cd = mul %ct, %dt
+  %abe = sub %ab, %et
+  %all = add %abe, %cd
+  %y = mul %all, %at
+  return %y
+})"},
     {"transposed_operands",
      R"(graph @g(%x: f32[3, 37, 45], %y: f32[3, 45, 37], %h: f16[45, 37], %b: bool[45, 37]) {
   %t = transpose %y {perm = [0, 2, 1]}

@@ -28,8 +28,8 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
 
 /// Copies a transposed tile: to[r * kTile + c] = from[c * stride + r].
 template <int kTile, class T>
-inline void turn(const T* __restrict from, int64_t stride, int64_t rows, int64_t columns,
-                 T* __restrict to) {
+inline void transpose_tile(const T* __restrict from, int64_t stride, int64_t rows, int64_t columns,
+                           T* __restrict to) {
   for (int64_t c = 0; c < columns; ++c) {
 #pragma clang loop vectorize(disable)
     for (int64_t r = 0; r < rows; ++r) to[r * kTile + c] = from[c * stride + r];
@@ -85,24 +85,39 @@ inline bool gather_elements(const T* __restrict x, const I* __restrict indices, 
   const int64_t* strides = of_strides.values;
   const int64_t* index_strides = of_index_strides.values;
   const int64_t last = Dims::count - 1, columns = dims[last];
-  const int64_t step = last == axis ? 0 : strides[last], index_step = index_strides[last];
-  if (size == 0) return (end - begin) * columns == 0;
+  const int64_t step = last == axis ? 0 : strides[last], across = strides[axis];
+  const int64_t index_step = index_strides[last];
+  const bool adjacent = step == 0 && across == 1 && index_step == 1;
+  if (begin >= end) return true;
+  if (size == 0) return columns == 0;
+  int64_t coordinates[16] = {};
+  int64_t first = 0, first_index = 0;
+  const auto move = [&](int64_t d, int64_t steps) {
+    coordinates[d] += steps;
+    if (d != axis) first += steps * strides[d];
+    first_index += steps * index_strides[d];
+  };
+  for (int64_t d = last, rest = begin; d-- > 0; rest /= dims[d]) move(d, rest % dims[d]);
   bool valid = true;
   for (int64_t row = begin; row < end; ++row) {
-    int64_t rest = row, first = 0, first_index = 0;
-    for (int64_t d = last; d-- > 0;) {
-      const int64_t coordinate = rest % dims[d];
-      rest /= dims[d];
-      if (d != axis) first += coordinate * strides[d];
-      first_index += coordinate * index_strides[d];
-    }
+    const T* const from = x + first;
+    const I* const index = indices + first_index;
     T* const out = y + row * columns;
-    for (int64_t c = 0; c < columns; ++c) {
-      const int64_t at = static_cast<int64_t>(indices[first_index + c * index_step]);
+    const auto copy = [&](int64_t c, int64_t next_index, int64_t next, int64_t next_across) {
+      const int64_t at = static_cast<int64_t>(index[c * next_index]);
       const uint64_t front = static_cast<uint64_t>(at < 0 ? at + size : at);
       const bool inside = front < static_cast<uint64_t>(size);
       valid &= inside;
-      out[c] = x[first + c * step + (inside ? static_cast<int64_t>(front) : 0) * strides[axis]];
+      out[c] = from[c * next + (inside ? static_cast<int64_t>(front) : 0) * next_across];
+    };
+    if (adjacent) {
+      for (int64_t c = 0; c < columns; ++c) copy(c, 1, 0, 1);
+    } else {
+      for (int64_t c = 0; c < columns; ++c) copy(c, index_step, step, across);
+    }
+    for (int64_t d = last; d-- > 0; move(d, -dims[d])) {
+      move(d, 1);
+      if (coordinates[d] < dims[d]) break;
     }
   }
   return valid;
