@@ -6,6 +6,7 @@
 
 #include "compiler/bench/bench.h"
 #include "compiler/bench/stage_times.h"
+#include "compiler/exec/emulator.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/exec/random_inputs.h"
 #include "compiler/plan/parts.h"
@@ -41,6 +42,11 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   driver::CompileOptions compile = options.compile;
   for (const std::uint32_t threads : options.threads)
     compile.threads_max = std::max(compile.threads_max, threads);
+  if (options.layers) {
+    LLMC_TRY(const auto* target, target::find(compile.target, compile.opt_level));
+    LLMC_TRY(const auto emulator, exec::find_emulator(*target, options.emulator));
+    if (emulator) return stage_times_under(emulator->text());
+  }
   LLMC_TRY(const auto library,
            exec::FunctionLibrary::compile(compile, std::move(source), options.emulator, progress));
   const plan::Plan& plan = library->plan(0);
@@ -52,7 +58,6 @@ Result<FunctionBenchReport> bench_function(const FunctionBenchOptions& options,
   result.target = plan.options.target->name;
   result.opt_level = plan.options.target->opt_level;
   result.emulator = library->emulator();
-  if (options.layers && !result.emulator.empty()) return stage_times_under(result.emulator);
   std::vector<std::uint32_t> numbers = options.threads;
   if (numbers.empty()) numbers.push_back(1);
   if (options.threads.empty() && result.emulator.empty() && compile.threads_max > 1)

@@ -140,8 +140,9 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     return std::unique_ptr<FunctionLibrary>(new FunctionLibrary(std::move(state)));
   for (const auto& entry : state->entries)
     if (entry) plans.push_back(&entry->plan);
-  if (std::ranges::any_of(jobs, &Job::stage_times))
-    source = "#include \"llmc/stage_times.h\"\n" + source;
+  const auto timed = std::ranges::count_if(jobs, &Job::stage_times);
+  LLMC_CHECK(timed <= 1);
+  if (timed > 0) source = "#include \"llmc/stage_times.h\"\n" + source;
   source = emit::run_includes(plans) + source;
   if (state->emulator) source += emit::runner_table(functions);
 
@@ -402,13 +403,15 @@ Result<std::vector<double>> FunctionLibrary::stage_seconds(std::size_t index,
                                                            std::span<const ir::ConstantPtr> inputs,
                                                            std::uint32_t repetitions,
                                                            std::uint32_t threads) const {
-  LLMC_CHECK(!state_->emulator);
+  LLMC_CHECK(!state_->emulator && repetitions > 0);
   LLMC_TRY(const DimSizes dims, check_inputs(index, inputs));
   const State::Entry& entry = *state_->entries[index];
+  const std::size_t stages = entry.plan.program.forward.size();
+  if (stages == 0) return std::vector<double>();
   LLMC_TRY(const LocalCall call,
            local_call(entry.plan, entry.weights.get(), dims, inputs, threads));
-  StageClock clock(entry.plan.program.forward.size());
-  LLMC_CHECK(set_stage_hook(state_->handle, clock.hook()));
+  StageClock clock(stages);
+  const StageHookScope reports(state_->handle, clock);
   std::vector<std::pair<double, std::vector<double>>> runs;  // total, by stage
   for (std::uint32_t i = 0; i <= repetitions; ++i) {
     clock.start();
@@ -416,7 +419,6 @@ Result<std::vector<double>> FunctionLibrary::stage_seconds(std::size_t index,
     std::vector<double> seconds = clock.stop();
     if (i > 0) runs.emplace_back(std::reduce(seconds.begin(), seconds.end()), std::move(seconds));
   }
-  set_stage_hook(state_->handle, {});
   const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
   std::ranges::nth_element(runs, middle);
   return std::move(middle->second);

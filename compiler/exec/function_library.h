@@ -77,7 +77,8 @@ class FunctionLibrary {
   Result<std::vector<double>> time(std::size_t index, std::span<const ir::ConstantPtr> inputs,
                                    std::uint32_t repetitions, std::uint32_t threads = 1) const;
   /// Like time(), but returns the seconds of each stage, in the order of Program::forward, in the
-  /// repetition with the median total. The job must have stage_times, and run in this process.
+  /// repetition with the median total. The job must have stage_times, and run in this process, and
+  /// `repetitions` be at least 1.
   Result<std::vector<double>> stage_seconds(std::size_t index,
                                             std::span<const ir::ConstantPtr> inputs,
                                             std::uint32_t repetitions,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "compiler/support/check.h"
 #include "llmc/parts.h"
 
 namespace llmc::exec {
@@ -12,8 +13,9 @@ namespace llmc::exec {
 /// part, that ended.
 class StageClock {
  public:
-  /// `count`: number of stages or parts. The last one also gets the time that belongs to no other.
-  explicit StageClock(std::size_t count) : seconds_(count) {}
+  /// `count`: number of stages or parts, at least 1. The last one also gets the time that belongs
+  /// to no other.
+  explicit StageClock(std::size_t count) : seconds_(count) { LLMC_CHECK(count > 0); }
 
   void start();
   /// Stops the clock and returns the seconds since start(), by stage. The time after the end of the
@@ -31,5 +33,19 @@ class StageClock {
 
 /// Sets the hook of a library that was loaded by dlopen(). Returns false if the library has none.
 bool set_stage_hook(void* library, StageHook hook);
+
+/// Lets a loaded library, which must have a hook, report to a clock as long as the object exists.
+class StageHookScope {
+ public:
+  StageHookScope(void* library, StageClock& clock) : library_(library) {
+    LLMC_CHECK(set_stage_hook(library, clock.hook()));
+  }
+  ~StageHookScope() { set_stage_hook(library_, {}); }
+  StageHookScope(const StageHookScope&) = delete;
+  StageHookScope& operator=(const StageHookScope&) = delete;
+
+ private:
+  void* library_;
+};
 
 }  // namespace llmc::exec

@@ -10,9 +10,9 @@ namespace llmc {
 enum class Part : uint32_t { kQkv, kAttention, kAttentionOut, kGateUp, kDown, kHead, kRest };
 inline constexpr uint32_t kParts = 7;
 
-/// Type of llmc_stage_hook, a variable of models compiled with -DLLMC_STAGE_TIMES. `end`, unless
-/// null, is called on the caller's thread at the end of every stage, with `user` and the Part; for
-/// a plain graph, with `user` and the stage's number.
+/// Type of llmc_stage_hook, a variable of code that is compiled to measure its stages. `end`,
+/// unless null, is called on the caller's thread at the end of every stage, with `user` and the
+/// Part; for a plain graph, with `user` and the stage's number.
 struct StageHook {
   void (*end)(void* user, uint32_t part);
   void* user;

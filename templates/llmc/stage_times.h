@@ -6,7 +6,8 @@ extern "C" {
 __attribute__((visibility("default"))) llmc::StageHook llmc_stage_hook = {};
 }
 
-/// Calls of the stage hook, for models compiled with -DLLMC_STAGE_TIMES.
+/// Calls of the stage hook, for code that is compiled to measure its stages. One source of a
+/// library includes this header.
 namespace llmc {
 
 /// Calls the hook at the end of a plain graph's stage, by its number.

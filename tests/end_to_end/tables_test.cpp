@@ -46,6 +46,20 @@ TEST(FunctionBench, AFunctionIsMeasuredAsAWhole) {
               ::testing::StartsWith("test,threads,ms,from ms,to ms,deviation ms,runs/s\n"));
 }
 
+TEST(FunctionBench, AFunctionWithoutElementsHasNoStages) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {0, 4});
+  b.node("Relu", {"x"}, {}, "y");
+  b.float_output("y", {0, 4});
+  const std::string model = (folder.path() / "empty.onnx").string();
+  b.save(model);
+  const ProgramRun ran =
+      llmc({"bench", model, "--layers", "-t", "1", "-r", "2", "--target=generic", "-o", "csv"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, ::testing::EndsWith("\nstages,number,threads,ms,%,GMAC/s\n"));
+}
+
 TEST(FunctionBench, LayersShowsEqualStagesInOneRow) {
   testing::TemporaryFolder folder;
   testing::OnnxBuilder b(17);
