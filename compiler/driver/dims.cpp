@@ -88,10 +88,10 @@ Result<DimSizes> sizes_of_symbols(const ir::Graph& graph, const plan::DimRanges&
   DimSizes sizes;
   std::vector<GivenSum> sums;
   for (const auto& [name, range] : dims) {
-    if (range.max > kMaxDimSize)
+    if (range.max > plan::kMaxElements)
       return usage_error(
           fmt::format("the size {} of --dim {} is too large", range.max, printable(name, 40)),
-          fmt::format("a size is at most {}", kMaxDimSize));
+          fmt::format("a size is at most {}", plan::kMaxElements));
     if (!range.is_number() && (range.min < 1 || range.max < range.min))
       return usage_error(fmt::format("--dim {}={}..{} is no range of sizes", printable(name, 40),
                                      range.min, range.max),
@@ -294,7 +294,8 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
         most = std::max(most, *bound);
       }
   }
-  if (other.empty()) return dims;
+  // Sizes that an operator does not accept are not assumed.
+  if (other.empty()) return bind_dims(graph, dims).ok() ? dims : plan::DimRanges();
   // Views of the positions by a batch of unknown size are not recognised.
   const auto bound = bind_dims(graph, dims);
   const auto rows = passes::size_limit(bound.ok() ? *bound : graph, ir::Dim::symbol(other));

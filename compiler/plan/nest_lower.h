@@ -17,10 +17,6 @@ namespace llmc::plan {
 /// Maximum number of nodes in the expression of one nest.
 inline constexpr std::size_t kMaxExpressionNodes = 96;
 
-/// Maximum number of elements of a value; larger values are rejected. Arithmetic on sizes within
-/// this limit does not overflow.
-inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
-
 /// True if T is one of `Ops`.
 template <class T, class... Ops>
 concept OneOf = (std::is_same_v<T, Ops> || ...);

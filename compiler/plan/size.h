@@ -11,6 +11,10 @@
 /// Sizes in a plain graph. Some of them are known only at run time.
 namespace llmc::plan {
 
+/// Maximum number of elements of a value; larger values are rejected. Arithmetic on sizes within
+/// this limit does not overflow.
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
+
 /// Range of a dim, both ends included; a fixed dim has min == max.
 struct DimRange {
   std::int64_t min = 0, max = 0;

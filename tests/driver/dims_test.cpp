@@ -77,7 +77,7 @@ TEST(BindDims, SizesThatAnOperatorRefusesAreAUsageError) {
   EXPECT_EQ(error_of(5).kind, ErrorKind::kUsage);
   EXPECT_EQ(error_of(5).hint, "the operator does not accept these sizes: --dim n=5");
   EXPECT_EQ(error_of(0).kind, ErrorKind::kUsage);
-  EXPECT_EQ(error_of({1, kMaxDimSize + 1}).kind, ErrorKind::kUsage);
+  EXPECT_EQ(error_of({1, plan::kMaxElements + 1}).kind, ErrorKind::kUsage);
 }
 
 TEST(UsualDims, AreLimitedByATableOfPositionsThatABatchRepeats) {
