@@ -180,7 +180,11 @@ TEST(Options, FlagsTakeNoValues) {
     expect_mistake({"plan", model, std::string("--json=") + value},
                    "error: --json takes no value\n", "write --json, or leave it out");
   expect_mistake({"plan", model, "-q=false"}, "error: -q takes no value\n", "");
-  expect_mistake({"run", model, "-p", "a", "--log-disable=1"}, "error: --quiet takes no value", "");
+  expect_mistake({"run", model, "-p", "a", "--log-disable=1"},
+                 "error: --log-disable takes no value", "");
+  expect_mistake({"plan", model, "--mlock=banana"}, "error: --mlock takes no value", "");
+  expect_mistake({"--version=3"}, "error: --version takes no value", "");
+  expect_mistake({"--help=3"}, "error: --help takes no value", "");
   expect_mistake({"plan", model, "--jsno=5"}, "has no option --jsno", "did you mean --json?");
 }
 

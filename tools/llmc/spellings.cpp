@@ -101,6 +101,10 @@ class Speller {
 
   Result<Spelled> run() {
     if (arguments_.empty()) return Spelled{};
+    // Flags of llmc itself.
+    const NameAndValue first = split_argument(command());
+    if (first.value && (first.name == "--version" || first.name == "--help"))
+      return takes_no_value(first.name);
     result_.arguments.push_back(arguments_[0]);
     for (at_ = 1; at_ < arguments_.size(); ++at_) {
       if (arguments_[at_] == "--") {
@@ -133,7 +137,11 @@ class Speller {
   Status check_flag(const std::string& argument) const {
     const std::string name = argument.substr(0, argument.find('='));
     if (name.size() == argument.size() || kind_of_(name) != OptionKind::kFlag) return ok_status();
-    return usage_error(name + " takes no value", "write " + name + ", or leave it out");
+    return takes_no_value(name);
+  }
+  static Diagnostic takes_no_value(std::string_view flag) {
+    return usage_error(fmt::format("{} takes no value", flag),
+                       fmt::format("write {}, or leave it out", flag));
   }
 
   /// Keeps an argument, and also the next one if that is its value.
@@ -206,9 +214,13 @@ class Speller {
     }
     for (const Spelling& spelling : kSpellings) {
       if (!is_for(spelling, option.name)) continue;
+      const std::string to(spelling.to);
+      const bool flag = to.empty() || kind_of_(to) == OptionKind::kFlag;
+      // llama.cpp's --color has values such as "auto".
+      if (flag && option.value && option.name != "--color") return takes_no_value(option.name);
       if (!spelling.note.empty()) result_.notes.emplace_back(spelling.note);
-      if (spelling.to.empty()) return ok_status();
-      return keep_with_value(std::string(spelling.to) +
+      if (to.empty()) return ok_status();
+      return keep_with_value(to +
                              (option.value ? "=" + std::string(*option.value) : std::string()));
     }
     return keep_with_value(argument);
