@@ -260,7 +260,8 @@ Status check_source(const ModelFacts& model, const EncoderInput& source) {
       model.source_min == model.source_max
           ? fmt::format("give a source of {}: the encoder has a fixed size",
                         counted(model.source_max, unit))
-          : fmt::format("give a shorter source, or compile the model with --source-ctx {}",
+          : fmt::format("give a shorter source, or compile the model with --source-ctx {}, if its "
+                        "encoder takes as many",
                         length));
 }
 

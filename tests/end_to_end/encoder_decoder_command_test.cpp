@@ -88,7 +88,7 @@ TEST_F(EncoderDecoderCommand, BundlesKeepTheStartAndTheLimitOfTheSource) {
   EXPECT_EQ(longer.code, 2);
   EXPECT_THAT(longer.err, HasSubstr("the source has 5 tokens, and the model was compiled for 4"));
   EXPECT_THAT(longer.err, HasSubstr("hint: give a shorter source, or compile the model with "
-                                    "--source-ctx 5\n"));
+                                    "--source-ctx 5, if its encoder takes as many\n"));
   EXPECT_EQ(llmc({"verify", bundle, "--no-require-golden"}).code, 0);
 }
 
