@@ -226,7 +226,8 @@ TEST(VerifyCommand, APlainGraphThatRoundingSpoilsIsAMismatch) {
   const ProgramRun spoiled = llmc({"verify", model, "--target=generic", "--quant=q4"});
   EXPECT_EQ(spoiled.code, 7);
   EXPECT_THAT(spoiled.out, HasSubstr("MISMATCH"));
-  EXPECT_THAT(spoiled.err, HasSubstr("differs from the reference by more than the format's limit"));
+  EXPECT_THAT(spoiled.err, HasSubstr("outputs differ from the reference by more than the limit for "
+                                     "rounding to the format\nhint: --quant q6 and q8 round less"));
 }
 
 TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {

@@ -34,7 +34,7 @@ void note_without_effect(const ModelOptions& options, const Globals& globals) {
   if (names.empty()) return;
   note(globals,
        fmt::format("llmc: warning: no effect on {}, which is compiled as a function of its inputs: "
-                   "{}\nhint: remove what is listed; a function has no context and no cache",
+                   "{}\nhint: remove what is listed; docs/functions.md says what a function takes",
                    printable(options.model, 200), names));
 }
 

@@ -26,7 +26,7 @@ Json plain_json(const evaluate::VerifyPlainReport& report) {
               {"relative_error_allowed", report.relative_error_allowed},
               {"hash", report.hash},
               {"threads", report.threads},
-              {"same_bits", report.same_bits}};
+              {"same_bits", report.threads > 1 ? Json(report.same_bits) : Json(nullptr)}};
 }
 
 }  // namespace
@@ -77,14 +77,16 @@ Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
     note(globals, about);
   }
   if (report.ok()) return 0;
-  return Diagnostic{
-      .kind = ErrorKind::kMismatch,
-      .file = model.model,
-      .message = report.same_bits
-                     ? "native code differs from the reference by more than the format's "
-                       "limit"
-                     : "results on several threads differ from those on one",
-      .hint = "compare with --quant=f32, which has only rounding differences"};
+  const bool rounded = report.relative_error_allowed > 0;
+  Diagnostic d{.kind = ErrorKind::kMismatch, .file = model.model};
+  d.message = !report.same_bits ? "results on several threads differ from those on one"
+              : rounded         ? "outputs differ from the reference by more than the limit for "
+                                  "rounding to the format"
+                                : "native code differs from the reference";
+  d.hint = rounded
+               ? "--quant q6 and q8 round less; --quant f32 shows what rounding does not explain"
+               : "compare with --target generic, and report the difference";
+  return d;
 }
 
 }  // namespace llmc::cli
