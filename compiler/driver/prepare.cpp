@@ -74,8 +74,8 @@ Status check_sizes(const plan::Plan& plan, const CompileOptions& options) {
     return failure(
         ErrorKind::kBadInput,
         fmt::format("{} bytes of weights cannot be embedded in a library", plan.weights_bytes),
-        plan.program.is_plain() ? "use --weights=file: the program then supplies them"
-                                : "use --weights=file: they are mapped at run time");
+        plan.program.is_plain() ? "compile with --weights=file: the program then supplies them"
+                                : "compile with --weights=file: they are mapped at run time");
   }
   const std::uint64_t data = plan.prompt.bytes + (embed ? plan.weights_bytes : 0);
   if (plan.prompt.tokens > 0 && data > kMaxEmbeddedBytes) {

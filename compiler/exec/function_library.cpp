@@ -186,7 +186,9 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     const driver::CompileOptions& options, driver::Source source, const std::string& emulator,
     const driver::Progress& progress) {
   const std::string targets[] = {options.target};
-  LLMC_TRY(const auto plans, driver::plan_model(options, std::move(source), targets, progress));
+  driver::CompileOptions kept = options;
+  kept.weights = driver::WeightsStorage::kFile;  // they are not embedded, whatever their size
+  LLMC_TRY(const auto plans, driver::plan_model(kept, std::move(source), targets, progress));
   driver::report(progress, "compile", 0, 0);
   return compile(options, plans.front(), emulator);
 }
