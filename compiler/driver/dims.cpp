@@ -294,11 +294,12 @@ plan::DimRanges usual_dims(const ir::Graph& graph) {
         most = std::max(most, *bound);
       }
   }
-  // Sizes that an operator does not accept are not assumed.
-  if (other.empty()) return bind_dims(graph, dims).ok() ? dims : plan::DimRanges();
-  // Views of the positions by a batch of unknown size are not recognised.
   const auto bound = bind_dims(graph, dims);
-  const auto rows = passes::size_limit(bound.ok() ? *bound : graph, ir::Dim::symbol(other));
+  if (!bound.ok()) return {};
+  if (other.empty()) return dims;
+  // In the bound graph, because views of the positions by a batch of unknown size are not
+  // recognised.
+  const auto rows = passes::size_limit(*bound, ir::Dim::symbol(other));
   most = std::max<std::int64_t>(std::min(most, rows.value_or(most)), 1);
   dims.emplace(other, plan::DimRange(least_size(graph, other, most, dims), most));
   return dims;
