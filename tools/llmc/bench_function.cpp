@@ -48,7 +48,7 @@ struct StageGroup {
   double multiply_adds = 0;
 };
 
-/// Returns the groups, those that take the most time on the most threads first.
+/// Returns the groups, sorted by their time in the last test, longest first.
 std::vector<StageGroup> groups_of(const bench::FunctionBenchReport& report) {
   std::vector<StageGroup> groups;
   for (std::size_t i = 0; i < report.stages.size(); ++i) {
@@ -73,10 +73,11 @@ Table stages_table(const bench::FunctionBenchReport& report, TableFormat format)
   Table table(
       format,
       {{"stages", Column::Align::kLeft}, {"number"}, {"threads"}, {"ms"}, {"%"}, {"GMAC/s"}});
+  const std::vector<StageGroup> groups = groups_of(report);
   for (std::size_t t = 0; t < report.tests.size(); ++t) {
     const std::vector<double>& all = report.tests[t].stage_seconds;
     const double total = std::reduce(all.begin(), all.end());
-    for (const StageGroup& group : groups_of(report)) {
+    for (const StageGroup& group : groups) {
       const double seconds = group.seconds[t];
       table.add({group.what, fmt::to_string(group.stages), fmt::to_string(report.tests[t].threads),
                  fmt::format("{:.4f}", seconds * 1e3), fmt::format("{:.1f}", 100 * seconds / total),
