@@ -77,7 +77,7 @@ Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
     note(globals, about);
   }
   if (report.ok()) return 0;
-  const bool rounded = report.relative_error_allowed > 0;
+  const bool rounded = report.same_bits && report.relative_error_allowed > 0;
   Diagnostic d{.kind = ErrorKind::kMismatch, .file = model.model};
   d.message = !report.same_bits ? "results on several threads differ from those on one"
               : rounded         ? "outputs differ from the reference by more than the limit for "
