@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harness.h"
+#include "llmc/function/activation.h"
 
 namespace llmc::test {
 namespace {
@@ -180,6 +181,59 @@ TEST(MathTest, Gelu) {
     store(got, f(splat(1e15f)));
     EXPECT_EQ(got[0], 1e15f);
   }
+}
+
+double exact_gelu(double x) {
+  return 0.5 * x * std::erfc(-x * std::sqrt(0.5));
+}
+double exact_gelu_tanh(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double exact_silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
+/// Errors of an activation: beside |x|, and relative to results above 1e-6.
+struct ActivationErrors {
+  double beside_x = 0, relative = 0;
+};
+ActivationErrors errors_of(float (*f)(float), double (*exact)(double)) {
+  ActivationErrors worst;
+  for (std::uint32_t b = bits_of(1e-30f); b < bits_of(1e4f); b += kStep) {
+    for (const float x : {bits_float(b), -bits_float(b)}) {
+      const double want = exact(static_cast<double>(x));
+      const double error = std::abs(static_cast<double>(f(x)) - want);
+      worst.beside_x = std::max(worst.beside_x, error / std::abs(static_cast<double>(x)));
+      if (std::abs(want) > 1e-6) worst.relative = std::max(worst.relative, error / std::abs(want));
+    }
+  }
+  return worst;
+}
+
+TEST(MathTest, ActivationsOfLoops) {
+  const ActivationErrors gelu = errors_of(function::single::gelu, exact_gelu),
+                         gelu_tanh = errors_of(function::single::gelu_tanh, exact_gelu_tanh),
+                         silu = errors_of(function::single::silu, exact_silu);
+  EXPECT_LT(gelu.beside_x, 1.2e-7);
+  EXPECT_LT(gelu.relative, 7e-5);
+  EXPECT_LT(gelu_tanh.beside_x, 1.2e-7);
+  EXPECT_LT(gelu_tanh.relative, 3e-6);
+  EXPECT_LT(silu.relative, 1.7e-7);
+  for (float (*f)(float) :
+       {function::single::gelu, function::single::gelu_tanh, function::single::silu}) {
+    EXPECT_EQ(f(-1e15f), 0.0f);
+    EXPECT_EQ(f(1e15f), 1e15f);
+    EXPECT_TRUE(std::signbit(f(-0.0f)));
+    EXPECT_EQ(f(INFINITY), INFINITY);
+    EXPECT_TRUE(std::isnan(f(NAN)));
+  }
+}
+
+TEST(MathTest, ActivationsOfLoopsUseTheExponentsRange) {
+  EXPECT_EQ(function::single::exp(-87.01f), 0.0f);
+  EXPECT_GT(function::single::exp(-87.0f), 1.17549435e-38f);
+  EXPECT_LT(function::single::exp(88.0f), INFINITY);
+  EXPECT_EQ(function::single::exp(88.01f), INFINITY);
 }
 
 TEST(MathTest, RoundingIsToNearestEven) {

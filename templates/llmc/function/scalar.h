@@ -1,5 +1,6 @@
 #pragma once
 
+#include "llmc/function/activation.h"
 #include "llmc/function/math.h"
 #include "llmc/function/trigonometry.h"
 
@@ -25,16 +26,30 @@ LLMC_FLOAT_FUNCTION(log, wide::log(x), wide::log(x))
 LLMC_FLOAT_FUNCTION(tanh, wide::tanh<8>(x), wide::tanh<13>(x))
 LLMC_FLOAT_FUNCTION(sigmoid, wide::sigmoid<8>(x), wide::sigmoid<13>(x))
 LLMC_FLOAT_FUNCTION(erf, wide::erf<8>(x), wide::erf<13>(x))
-LLMC_FLOAT_FUNCTION(gelu, 0.5 * x * (1.0 + wide::erf<8>(x * 0.70710678118654752440)),
-                    0.5 * x * (1.0 + wide::erf<13>(x * 0.70710678118654752440)))
-LLMC_FLOAT_FUNCTION(
-    gelu_tanh, 0.5 * x * (1.0 + wide::tanh<8>(0.79788456080286535588 * (x + 0.044715 * x * x * x))),
-    0.5 * x * (1.0 + wide::tanh<13>(0.79788456080286535588 * (x + 0.044715 * x * x * x))))
-LLMC_FLOAT_FUNCTION(silu, x / (1.0 + wide::exp<8>(-x)), x / (1.0 + wide::exp<13>(-x)))
 LLMC_FLOAT_FUNCTION(floor, wide::floor(x), wide::floor(x))
 LLMC_FLOAT_FUNCTION(ceil, wide::ceil(x), wide::ceil(x))
 LLMC_FLOAT_FUNCTION(round, wide::round_even(x), wide::round_even(x))
 #undef LLMC_FLOAT_FUNCTION
+
+LLMC_INLINE float gelu(float x) {
+  return single::gelu(x);
+}
+LLMC_INLINE double gelu(double x) {
+  return 0.5 * x * (1.0 + wide::erf<13>(x * 0.70710678118654752440));
+}
+LLMC_INLINE float gelu_tanh(float x) {
+  return single::gelu_tanh(x);
+}
+LLMC_INLINE double gelu_tanh(double x) {
+  const double u = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1.0 + wide::tanh<13>(u));
+}
+LLMC_INLINE float silu(float x) {
+  return single::silu(x);
+}
+LLMC_INLINE double silu(double x) {
+  return x / (1.0 + wide::exp<13>(-x));
+}
 
 LLMC_INLINE float sin(float x) {
   return static_cast<float>(wide::sin_of_float(x, 0));
