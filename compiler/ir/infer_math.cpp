@@ -133,35 +133,60 @@ Result<Dim> window_positions(const InferContext& c, const Dim& size, std::int64_
   return positions ? *positions : c.fresh();
 }
 
-}  // namespace
-
-Result<Types> infer_op(const InferContext& c, const Conv& op) {
+/// Checks the operands of a convolution, whose weight has `rank_difference` dims less than x, and
+/// returns the dims of the weight.
+Result<std::vector<std::int64_t>> weight_dims(const InferContext& c,
+                                              const std::vector<std::int64_t>& strides,
+                                              const std::vector<std::int64_t>& dilations,
+                                              std::size_t rank_difference) {
   LLMC_RETURN_IF_ERROR(c.want_float(0));
   LLMC_RETURN_IF_ERROR(want_same_element(c, 0, 1));
   const TensorType &x = c.type(0), &weight = c.type(1);
   if (x.rank() < 3) return c.error(to_string(x) + " has no spatial dims");
-  LLMC_RETURN_IF_ERROR(c.want_rank(1, x.rank()));
+  LLMC_RETURN_IF_ERROR(c.want_rank(1, x.rank() - rank_difference));
   const std::size_t spatial = x.rank() - 2;
-  if (op.strides.size() != spatial || op.dilations.size() != spatial)
+  if (strides.size() != spatial || dilations.size() != spatial)
     return c.error("strides and dilations need one number for each spatial dim of " + to_string(x));
-  std::vector<std::int64_t> taps;
+  std::vector<std::int64_t> dims;
   for (const Dim& dim : weight.dims) {
     const auto size = dim.constant();
     if (!size || *size < 1 || *size > kMaxStep)
       return c.error("the dims of the weight " + to_string(weight) + " are not positive numbers");
-    taps.push_back(*size);
+    dims.push_back(*size);
   }
+  return dims;
+}
+
+}  // namespace
+
+Result<Types> infer_op(const InferContext& c, const Conv& op) {
+  LLMC_TRY(const std::vector<std::int64_t> taps, weight_dims(c, op.strides, op.dilations, 0));
+  const TensorType& x = c.type(0);
   if (op.groups < 1 || op.groups > kMaxStep || taps[0] % op.groups != 0)
     return c.error(std::to_string(taps[0]) + " channels do not divide into " +
                    std::to_string(op.groups) + " groups");
   LLMC_RETURN_IF_ERROR(
       c.want_equal(x.dims[1], Dim(taps[1] * op.groups), "number of input channels"));
   TensorType out{x.element, {x.dims[0], Dim(taps[0])}};
-  for (std::size_t i = 0; i < spatial; ++i) {
+  for (std::size_t i = 0; i < op.strides.size(); ++i) {
     LLMC_TRY(Dim positions,
              window_positions(c, x.dims[i + 2], taps[i + 2], op.strides[i], op.dilations[i]));
     out.dims.push_back(std::move(positions));
   }
+  return Types{std::move(out)};
+}
+
+Result<Types> infer_op(const InferContext& c, const DepthwiseConv& op) {
+  LLMC_TRY(const std::vector<std::int64_t> taps, weight_dims(c, op.strides, op.dilations, 1));
+  const TensorType& x = c.type(0);
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), Dim(taps.back()), "number of channels"));
+  TensorType out{x.element, {x.dims[0]}};
+  for (std::size_t i = 0; i < op.strides.size(); ++i) {
+    LLMC_TRY(Dim positions,
+             window_positions(c, x.dims[i + 1], taps[i], op.strides[i], op.dilations[i]));
+    out.dims.push_back(std::move(positions));
+  }
+  out.dims.push_back(x.dims.back());
   return Types{std::move(out)};
 }
 

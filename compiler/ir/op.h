@@ -189,6 +189,11 @@ struct Conv {
   std::vector<std::int64_t> strides, dilations;  // one per spatial dim, at least 1
   std::int64_t groups = 1;
 };
+/// (x[N, size…, C], weight[kernel…, C]) -> [N, positions…, C]: convolution of each channel with a
+/// kernel of its own, channels last. Positions and taps are those of Conv.
+struct DepthwiseConv {
+  std::vector<std::int64_t> strides, dilations;  // one per spatial dim, at least 1
+};
 /// x[N, size…, C] -> [N, positions…, kernel… * C]: the elements that a kernel reads at each
 /// position (im2col), C innermost. Along each spatial dim, position p and tap t read element p *
 /// stride + t * dilation of x.
@@ -423,14 +428,14 @@ struct Parameter {
 
 /// Expands to X(name) for every operator, separated by commas. Used for the alternatives of Op, and
 /// to declare one overload of a function for each operator.
-#define LLMC_IR_OPS(X)                                                                            \
-  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),    \
-      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd),  \
-      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),     \
-      X(Binary), X(Where), X(MatMul), X(Gemm), X(Conv), X(Unfold), X(Softmax), X(Reduce),         \
-      X(ArgMax), X(TopK), X(CumSum), X(NonZero), X(LayerNorm), X(RmsNorm), X(Rope), X(Attention), \
-      X(CrossAttention), X(ScaledAttention), X(GatedActivation), X(Embedding), X(Linear),         \
-      X(ExpertLinear), X(QkvProjection), X(Loop), X(Parameter)
+#define LLMC_IR_OPS(X)                                                                           \
+  X(ConstantOp), X(Cast), X(Reshape), X(Transpose), X(Concat), X(Split), X(Slice), X(Squeeze),   \
+      X(Unsqueeze), X(Gather), X(GatherElements), X(GatherNd), X(ScatterElements), X(ScatterNd), \
+      X(Pad), X(Expand), X(Tile), X(Shape), X(ConstantOfShape), X(Range), X(Trilu), X(Unary),    \
+      X(Binary), X(Where), X(MatMul), X(Gemm), X(Conv), X(DepthwiseConv), X(Unfold), X(Softmax), \
+      X(Reduce), X(ArgMax), X(TopK), X(CumSum), X(NonZero), X(LayerNorm), X(RmsNorm), X(Rope),   \
+      X(Attention), X(CrossAttention), X(ScaledAttention), X(GatedActivation), X(Embedding),     \
+      X(Linear), X(ExpertLinear), X(QkvProjection), X(Loop), X(Parameter)
 
 #define LLMC_IR_OP(T) T
 using Op = std::variant<LLMC_IR_OPS(LLMC_IR_OP)>;

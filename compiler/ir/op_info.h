@@ -174,6 +174,8 @@ inline constexpr OpTable kOps{
              rare("trans_a", &Gemm::trans_a), rare("trans_b", &Gemm::trans_b)),
     f32_op<Conv>("conv", 2, field("strides", &Conv::strides), field("dilations", &Conv::dilations),
                  rare("groups", &Conv::groups)),
+    f32_op<DepthwiseConv>("depthwise_conv", 2, field("strides", &DepthwiseConv::strides),
+                          field("dilations", &DepthwiseConv::dilations)),
     op<Unfold>("unfold", 1, field("kernel", &Unfold::kernel), field("strides", &Unfold::strides),
                field("dilations", &Unfold::dilations)),
     op<Softmax>("softmax", 1, field("axis", &Softmax::axis)),

@@ -68,6 +68,45 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   return ok_status();
 }
 
+Status NestLowerer::lower(const ir::Node& node, const ir::DepthwiseConv& op) {
+  const ir::ValueId out = node.outputs[0];
+  const std::vector<std::int64_t> weight = bounds(dims(node.inputs[1]));
+  const std::vector<std::int64_t> taps(weight.begin(), weight.end() - 1);
+  const Sizes& y_dims = dims(out);
+  const Sizes positions = part(y_dims, 1, y_dims.size() - 1);
+  std::vector<std::int64_t> factors = bounds(y_dims);
+  factors.insert(factors.end(), taps.begin(), taps.end());
+  const auto multiply_adds = checked_product(factors);
+  if (!multiply_adds) return unsupported(node, "it has too many multiplications");
+  View x = stored(node.inputs[0], false);
+  if (x.strides.back() != Size(1)) x = stored(node.inputs[0]);
+  const View w = stored(node.inputs[1]), y = result(out);
+  if (product(y_dims) == 0) return ok_status();
+
+  Sizes steps, tap_steps;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    steps.push_back(x.strides[i + 1] * op.strides[i]);
+    tap_steps.push_back(x.strides[i + 1] * op.dilations[i]);
+  }
+  CallStage stage;
+  stage.kernel = "depthwise_conv";
+  stage.buffers = {read(x), read(w), written(y)};
+  stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
+  stage.tiled = !host_.by_token();
+  stage.split = CallStage::Split::kRange;
+  stage.numbers = {{"", Size(0)},
+                   {"", y_dims[0] * product(positions)},
+                   {"channels", Size(weight.back())},
+                   {"depth", Size(*checked_product(taps))},
+                   {"x_batch", x.strides[0]},
+                   {"positions", positions},
+                   {"taps", Sizes(taps.begin(), taps.end())},
+                   {"steps", steps},
+                   {"tap_steps", tap_steps}};
+  emit(node, std::move(stage));
+  return ok_status();
+}
+
 Status NestLowerer::lower(const ir::Node& node, const ir::Unfold& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   const ElementType type = computed_in(element(x));

@@ -115,6 +115,7 @@ struct RowRule : RowAxes {
     return !along(0, op.trans_a ? 0 : 1) && !along(1, op.trans_b ? 1 : 0);
   }
   bool operator()(const ir::Conv&) const { return (!in(0) || *in(0) == 0) && !in(1); }
+  bool operator()(const ir::DepthwiseConv&) const { return (!in(0) || *in(0) == 0) && !in(1); }
   bool operator()(const ir::Unfold&) const { return !in(0) || *in(0) == 0; }
   bool operator()(const ir::Reduce& op) const {
     if (op.axes.empty()) return !in(0);
@@ -245,14 +246,14 @@ struct SizeRule : NodeSizes {
     }
     return true;
   }
+  bool operator()(const ir::DepthwiseConv& op) const {
+    const Sizes &x = in(0), &weight = in(1), &y = out();
+    return all_constant(weight) && windows_fit(op, part(weight, 0, weight.size() - 1)) &&
+           y[0] == x[0] && y.back() == x.back() && y.back() == weight.back();
+  }
   bool operator()(const ir::Unfold& op) const {
-    const Sizes &x = in(0), &y = out();
-    for (std::size_t i = 0; i < op.strides.size(); ++i) {
-      const Size end = (y[i + 1] - 1) * op.strides[i] + (op.kernel[i] - 1) * op.dilations[i] + 1;
-      if (!at_most(end, x[i + 1])) return false;
-    }
-    return y[0] == x[0] &&
-           y.back() == x.back() * product(Sizes(op.kernel.begin(), op.kernel.end()));
+    const Sizes &x = in(0), &y = out(), kernel(op.kernel.begin(), op.kernel.end());
+    return windows_fit(op, kernel) && y[0] == x[0] && y.back() == x.back() * product(kernel);
   }
   bool operator()(const ir::Reduce& op) const {
     return reduced(*ir::normalize_axes(op.axes, in(0).size()), op.keep_dims) == out();
@@ -291,6 +292,15 @@ struct SizeRule : NodeSizes {
   bool operator()(const ir::Embedding&) const { return joined(in(0), {in(1)[1]}) == out(); }
 
  private:
+  /// Returns whether the windows of all positions of an operator with the channels last are inside
+  /// operand 0.
+  bool windows_fit(const auto& op, const Sizes& kernel) const {
+    for (std::size_t i = 0; i < op.strides.size(); ++i) {
+      const Size end = (out()[i + 1] - 1) * op.strides[i] + (kernel[i] - 1) * op.dilations[i] + 1;
+      if (!at_most(end, in(0)[i + 1])) return false;
+    }
+    return true;
+  }
   /// Returns whether `x` is at most `limit` in every dim other than `except`.
   static bool within(const Sizes& x, const Sizes& limit, std::size_t except) {
     for (std::size_t a = 0; a < x.size(); ++a)

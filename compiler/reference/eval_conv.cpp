@@ -76,6 +76,48 @@ Result<Tensors> eval_op(EvalContext& c, const ir::Conv& op) {
   return Tensors{std::move(out)};
 }
 
+Result<Tensors> eval_op(EvalContext& c, const ir::DepthwiseConv& op) {
+  LLMC_RETURN_IF_ERROR(c.want_float(0));
+  LLMC_RETURN_IF_ERROR(c.want_float(1));
+  const Tensor &x = c.operand(0), &weight = c.operand(1);
+  const std::size_t spatial = op.strides.size();
+  if (spatial < 1 || x.rank() != spatial + 2 || weight.rank() != spatial + 1 ||
+      weight.count() == 0 || op.dilations.size() != spatial)
+    return c.error("cannot convolve " + type_text(x) + " with " + type_text(weight));
+  const std::int64_t channels = weight.dims.back();
+  LLMC_RETURN_IF_ERROR(c.want_equal(x.dims.back(), channels, "number of channels"));
+  Dims dims{x.dims[0]}, positions;
+  const Dims taps(weight.dims.begin(), weight.dims.end() - 1);
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const auto count = positions_of(x.dims[i + 1], taps[i], op.strides[i], op.dilations[i]);
+    if (!count)
+      return c.error("the kernel " + type_text(weight) + " is larger than " + type_text(x));
+    positions.push_back(*count);
+    dims.push_back(*count);
+  }
+  dims.push_back(channels);
+  LLMC_TRY(Tensor out, c.make(x.element, std::move(dims)));
+  const Dims strides = strides_of(x.dims);
+  std::size_t next = 0;
+  for (std::int64_t n = 0; n < x.dims[0]; ++n)
+    for_each_index(positions, [&](const Dims& position) {
+      for (std::int64_t channel = 0; channel < channels; ++channel) {
+        double sum = 0;
+        std::int64_t w = channel;
+        for_each_index(taps, [&](const Dims& tap) {
+          std::int64_t at = n * strides[0] + channel;
+          for (std::size_t i = 0; i < spatial; ++i)
+            at += (position[i] * op.strides[i] + tap[i] * op.dilations[i]) * strides[i + 1];
+          sum += static_cast<double>(x.floats[index(at)]) *
+                 static_cast<double>(weight.floats[index(w)]);
+          w += channels;
+        });
+        out.floats[next++] = static_cast<float>(sum);
+      }
+    });
+  return Tensors{std::move(out)};
+}
+
 Result<Tensors> eval_op(EvalContext& c, const ir::Unfold& op) {
   const Tensor& x = c.operand(0);
   const std::size_t spatial = op.kernel.size();

@@ -280,6 +280,20 @@ constexpr Case kMathCases[] = {
   %z = conv %s, %v {strides = [1, 1, 2], dilations = [2, 1, 1]}
   return %y, %z
 })"},
+    // More channels than a block, a rest of one vector, and channels that are not adjacent in
+    // memory.
+    {"depthwise_conv",
+     R"(graph @g(%x: f32[2, 9, 13, 85], %z: f32[3, 40, 24], %t: f32[1, 11, 7, 5]) {
+  %w = constant f32[3, 3, 85] random(1, 0.5)
+  %a = depthwise_conv %x, %w {strides = [1, 1], dilations = [1, 1]}
+  %b = depthwise_conv %x, %w {strides = [2, 3], dilations = [2, 1]}
+  %v = constant f32[5, 24] random(2, 0.5)
+  %c = depthwise_conv %z, %v {strides = [1], dilations = [3]}
+  %u = transpose %t {perm = [0, 2, 3, 1]}
+  %s = constant f32[2, 1, 11] random(3, 0.5)
+  %d = depthwise_conv %u, %s {strides = [1, 1], dilations = [1, 1]}
+  return %a, %b, %c, %d
+})"},
     // Rows that strides express, that are copied, and the windows of an expression.
     {"unfolds", R"(graph @g(%x: f32[2, 30, 3], %s: f32[1, 7, 9, 4], %i: i32[2, 5, 1]) {
   %a = unfold %x {kernel = [4], strides = [3], dilations = [1]}

@@ -54,6 +54,9 @@ std::map<std::string_view, std::string> make_samples() {
       {"conv",
        "graph @g(%x: f32[batch, 4, 3*seq + 5, 9]) {\n  %w = constant f32[6, 2, 3, 1] random(1, 1)\n"
        "  %y = conv %x, %w {strides = [3, 2], dilations = [2, 1], groups = 2}\n  return %y\n}\n"},
+      {"depthwise_conv",
+       "graph @g(%x: f32[batch, 3*seq + 5, 9, 4]) {\n  %w = constant f32[3, 2, 4] random(1, 1)\n"
+       "  %y = depthwise_conv %x, %w {strides = [3, 2], dilations = [2, 1]}\n  return %y\n}\n"},
       {"unfold",
        "graph @g(%x: f32[batch, 3*seq + 5, 9, 4]) {\n"
        "  %y = unfold %x {kernel = [3, 2], strides = [3, 2], dilations = [2, 1]}\n  return "

@@ -64,6 +64,14 @@ std::vector<OpCase> math_cases() {
   %e = constant f32[1, 1, 1, 2] {5421, 6534}
   return %y, %e
 })"},
+      // Two channels; of positions 0 and 2, taps 0 and 2.
+      {"depthwise_conv", R"(graph @g() {
+  %x = constant f32[1, 5, 2] {1, 10, 2, 20, 3, 30, 4, 40, 5, 50}
+  %w = constant f32[2, 2] {1, -1, 2, 0.5}
+  %y = depthwise_conv %x, %w {strides = [2], dilations = [2]}
+  %e = constant f32[1, 2, 2] {7, 5, 13, -5}
+  return %y, %e
+})"},
       // Positions 0 and 2, taps 0 and 2 of two channels.
       {"unfold", R"(graph @g() {
   %x = constant f32[1, 5, 2] {1, 10, 2, 20, 3, 30, 4, 40, 5, 50}

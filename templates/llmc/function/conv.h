@@ -281,6 +281,78 @@ LLMC_NOINLINE inline void conv_of_few_rows(const T* x, const T* w, T* y, int64_t
   for_each_block(x, w, y, begin, end, rows, shape, block);
 }
 
+/// Channels of a block of depthwise_conv(), whose weights remain in the L1 cache, and positions
+/// that are computed together.
+inline constexpr int64_t kDepthwiseChannels = 64;
+inline constexpr int kDepthwisePositions = 4;
+
+/// Computes kVectors vectors of channels at kDepthwisePositions positions, whose offsets in x are
+/// `at`, and stores the first `count` positions. The last vector has `lanes` channels.
+template <int kVectors, class Shape>
+LLMC_INLINE void depthwise_block(const float* x, const int64_t* at, const float* w, float* y,
+                                 int64_t count, size_t lanes, const Shape& s) {
+  F32x8 sum[kDepthwisePositions][kVectors];
+  for (int p = 0; p < kDepthwisePositions; ++p)
+    for (int v = 0; v < kVectors; ++v) sum[p][v] = zero_f32();
+  const auto load_vector = [&](const float* from, int v) {
+    return v + 1 < kVectors || lanes == 8 ? load(from + v * 8) : load_partial(from + v * 8, lanes);
+  };
+  s.for_each_tap(0, s.depth, [&](int64_t k, int64_t offset) {
+    F32x8 factor[kVectors];
+    for (int v = 0; v < kVectors; ++v) factor[v] = load_vector(w + k * s.channels, v);
+    for (int p = 0; p < kDepthwisePositions; ++p)
+      for (int v = 0; v < kVectors; ++v)
+        sum[p][v] = fma(factor[v], load_vector(x + at[p] + offset, v), sum[p][v]);
+  });
+  for (int p = 0; p < kDepthwisePositions && p < count; ++p)
+    for (int v = 0; v < kVectors; ++v) {
+      float* const out = y + p * s.channels + v * 8;
+      if (v + 1 < kVectors || lanes == 8) {
+        store(out, sum[p][v]);
+      } else {
+        store_partial(out, sum[p][v], lanes);
+      }
+    }
+}
+
+/// Computes ir::DepthwiseConv for the positions [begin, end) of all batches. x has strides, except
+/// for the channels, which are adjacent; w[taps][channels] and y[batch][positions][channels] are
+/// row-major. Each element of y is accumulated like those of conv().
+template <class Positions, class Taps, class Steps, class TapSteps>
+LLMC_NOINLINE inline void depthwise_conv(const float* x, const float* w, float* y, int64_t begin,
+                                         int64_t end, const ConvSizes& sizes,
+                                         const Positions& positions, const Taps& taps,
+                                         const Steps& steps, const TapSteps& tap_steps) {
+  const ConvShape<Positions, Taps, Steps, TapSteps> shape{sizes, positions, taps, steps, tap_steps};
+  const int64_t channels = sizes.channels, all = shape.position_count();
+  for (int64_t first = 0; first < channels; first += kDepthwiseChannels) {
+    const int64_t rest = channels - first;
+    const int64_t last = first + (rest < kDepthwiseChannels ? rest : kDepthwiseChannels);
+    for (int64_t i = begin; i < end;) {
+      const int64_t batch = i / all, batch_end = (batch + 1) * all < end ? (batch + 1) * all : end;
+      auto cursor = shape.at_position(i % all);
+      while (i < batch_end) {
+        const int64_t count =
+            batch_end - i < kDepthwisePositions ? batch_end - i : kDepthwisePositions;
+        int64_t at[kDepthwisePositions];
+        for (int64_t p = 0; p < kDepthwisePositions; ++p) {
+          at[p] = p < count ? cursor.offset : at[p - 1];
+          if (p < count && i + p + 1 < batch_end) shape.advance(cursor, 1);
+        }
+        const float* const from = x + batch * sizes.x_batch;
+        float* const to = y + i * channels;
+        int64_t c = first;
+        for (; c + 16 <= last; c += 16)
+          depthwise_block<2>(from + c, at, w + c, to + c, count, 8, shape);
+        for (; c < last; c += 8)
+          depthwise_block<1>(from + c, at, w + c, to + c, count,
+                             last - c < 8 ? static_cast<size_t>(last - c) : 8, shape);
+        i += count;
+      }
+    }
+  }
+}
+
 }  // namespace function
 }  // namespace LLMC_ISA
 }  // namespace llmc
