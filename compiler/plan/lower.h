@@ -58,7 +58,7 @@ struct StateBinding {      // a recurrent state before each token
 struct InputBinding {  // an input of a plain graph
   std::uint32_t buffer = 0;
 };
-struct WindowsBinding {  // result of ir::Unfold that only linear layers with int8 inputs read
+struct WindowsBinding {  // result of ir::Unfold that only linear layers read
   BufferId source;
   LinearStage::Windows windows;
 };

@@ -51,8 +51,8 @@ bool Lowerer::lower_lookup(Scope& scope, const ir::Node& node, const ir::Embeddi
   return true;
 }
 
-/// Lowers windows that only linear layers with int8 inputs read to a view of the operand. These
-/// layers quantize the windows row by row. Returns false if the windows have to be stored.
+/// Lowers windows that only linear layers read to a view of the operand. These layers quantize or
+/// copy the windows some rows at a time. Returns false if all windows have to be stored.
 bool Lowerer::lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold& op) {
   const ir::ValueId x = node.inputs[0], y = node.outputs[0];
   if (scope.graph.value(x).type.element != ir::ElementType::kF32 || scope.uses.is_graph_output(y) ||
@@ -62,7 +62,7 @@ bool Lowerer::lower_unfold(Scope& scope, const ir::Node& node, const ir::Unfold&
     const ir::Node& reader = scope.graph.node(user);
     const auto* linear = ir::op_as<ir::Linear>(&reader);
     if (!linear || std::ranges::count(reader.inputs, y) != 1 || reader.inputs[0] != y ||
-        linear->norm_epsilon || !is_quantized(weight_format_info(linear->format).kind))
+        linear->norm_epsilon)
       return false;
   }
   const auto source = stored(scope, x);

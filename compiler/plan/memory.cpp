@@ -95,8 +95,11 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
       return expert_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k, s->slots,
                                s->experts, tokens, o.threads_max);
     const std::size_t unit = s->epilogue == LinearStage::Epilogue::kGated ? gated_unit_panels() : 1;
-    return linear_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k, unit, rows,
-                             o.threads_max);
+    const WeightKind kind = weight_of(program, s->weight, of_loop).matrix;
+    // Products of floats read rows of the source, unless these are computed (Source::kCopied).
+    if (!is_quantized(kind) && !s->norm.exists() && !s->windows)
+      return o.threads_max * linear_tile_bytes(unit, rows);
+    return linear_work_bytes(kind, s->k, unit, rows, o.threads_max);
   }
   if (const auto* s = std::get_if<QkvStage>(&stage.op)) {
     return linear_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k,

@@ -57,6 +57,8 @@ TEST(LinearWindows, ConsecutiveElements) {
       windows<40>(x.data(), counts, steps, Sizes<40>{}, Sizes<1>{}), at);
   expect_copied_rows<WeightKind::kQ4, 16, 40>(
       windows<40>(x.data(), counts, steps, Sizes<40>{}, Sizes<1>{}), at);
+  expect_copied_rows<WeightKind::kF32, 16, 40>(
+      windows<40>(x.data(), counts, steps, Sizes<40>{}, Sizes<1>{}), at);
 }
 
 /// 3 x 2 taps of an image [9, 7, 8], 2 apart in the rows.
@@ -67,8 +69,10 @@ TEST(LinearWindows, Runs) {
     for (std::size_t c = 0; c < 3; ++c)
       for (std::size_t i = 0; i < 3; ++i)
         for (std::size_t k = 0; k < 16; ++k) at.push_back((r + 2 * i) * 56 + 2 * c * 8 + k);
-  expect_copied_rows<coded_weight(kSixBits), 24, 48>(
-      windows<48>(x.data(), Sizes<5, 3>{}, Sizes<56, 16>{}, Sizes<3, 16>{}, Sizes<112, 1>{}), at);
+  const auto of_image =
+      windows<48>(x.data(), Sizes<5, 3>{}, Sizes<56, 16>{}, Sizes<3, 16>{}, Sizes<112, 1>{});
+  expect_copied_rows<coded_weight(kSixBits), 24, 48>(of_image, at);
+  expect_copied_rows<WeightKind::kF16, 24, 48>(of_image, at);
 }
 
 /// Three dims of taps, the last with a dilation: runs of one element.
@@ -89,6 +93,8 @@ TEST(LinearWindows, OneWindow) {
   std::vector<std::size_t> at;
   for (std::size_t k = 0; k < 33; ++k) at.push_back(k);
   expect_copied_rows<WeightKind::kQ4, 9, 33>(
+      windows<33>(x.data(), Sizes<>{}, Sizes<>{}, Sizes<33>{}, Sizes<1>{}), at);
+  expect_copied_rows<WeightKind::kF32, 9, 33>(
       windows<33>(x.data(), Sizes<>{}, Sizes<>{}, Sizes<33>{}, Sizes<1>{}), at);
   at.resize(32);
   expect_copied_rows<WeightKind::kQ4, 9, 32, Basis::kHadamard>(

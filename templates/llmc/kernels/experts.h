@@ -19,7 +19,7 @@ inline namespace LLMC_ISA {
 template <size_t K>
 struct ChosenRows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = true;  // float products read copies
+  static constexpr bool kCopied = true;  // float products read copies
   const float* x;
   const uint32_t* rows;
 

@@ -125,7 +125,7 @@ struct LinearTask {
   static constexpr size_t kUnits = Weight::kPanels / kUnitPanels;
   static constexpr size_t kGroup = kPanelGroup > kUnitPanels ? kPanelGroup / kUnitPanels : 1;
   static constexpr bool kHasFew = kFewTokens > 0 && Weight::kQuantized;
-  static constexpr bool kPrepared = Weight::kQuantized || Source::kNormalized;
+  static constexpr bool kPrepared = Weight::kQuantized || Source::kCopied;
   static_assert(Weight::kPanels % kUnitPanels == 0, "packed rows do not fit the epilogue");
 
   const llmc_run* run;

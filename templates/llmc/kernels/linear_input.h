@@ -4,7 +4,8 @@
 #include "llmc/kernels/quantize.h"
 
 /// Sources of linear() (linear.h): rows of floats, rows of floats to which a norm is applied, and
-/// quantized rows.
+/// quantized rows. row(token, buffer) returns a row; products of floats read copies of the rows if
+/// kCopied is set, otherwise x.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -12,7 +13,7 @@ inline namespace LLMC_ISA {
 template <size_t K>
 struct Rows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = false;
+  static constexpr bool kCopied = false;
   const float* x;
 
   LLMC_INLINE const float* row(size_t token, float*) const { return x + token * K; }
@@ -22,7 +23,7 @@ struct Rows {
 template <size_t K>
 struct QuantizedRows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = false;
+  static constexpr bool kCopied = false;
   const uint8_t* x;
 };
 
@@ -30,7 +31,7 @@ struct QuantizedRows {
 template <size_t K>
 struct RmsNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = true;
+  static constexpr bool kCopied = true;
   const float* x;
   const float* weight;
   float eps;
@@ -45,7 +46,7 @@ struct RmsNorm {
 template <size_t K>
 struct LayerNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = true;
+  static constexpr bool kCopied = true;
   const float* x;
   const float* weight;
   const float* bias;
@@ -57,7 +58,7 @@ struct LayerNorm {
   }
 };
 
-/// Converts rows of a source to the format that the product reads: quantized rows, or normalized
+/// Converts rows of a source to the format that the product reads: quantized rows, or copies of
 /// float rows at a distance of kRowBytes.
 template <class Source, class Weight>
 struct LinearInput {
@@ -75,8 +76,10 @@ struct LinearInput {
     } else if constexpr (Weight::kQuantized) {
       quantize_row<K, Weight::kBasis>(source.row(token, buffer), quantized_at<K>(area, tokens),
                                       token);
-    } else if constexpr (Source::kNormalized) {
-      source.row(token, reinterpret_cast<float*>(area + token * kRowBytes));
+    } else if constexpr (Source::kCopied) {
+      float* const copy = reinterpret_cast<float*>(area + token * kRowBytes);
+      const float* const row = source.row(token, copy);
+      if (row != copy) __builtin_memcpy(copy, row, K * sizeof(float));
     }
   }
 };
@@ -91,7 +94,7 @@ struct PreparedRows {
   /// Return the first row as floats, and the distance between rows in floats.
   template <class Weight>
   LLMC_INLINE const float* floats() const {
-    if constexpr (Source::kNormalized) {
+    if constexpr (Source::kCopied) {
       return reinterpret_cast<const float*>(input) + token * stride<Weight>();
     } else {
       return source.x + token * Source::kColumns;
@@ -99,8 +102,8 @@ struct PreparedRows {
   }
   template <class Weight>
   static constexpr size_t stride() {
-    return Source::kNormalized ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
-                               : Source::kColumns;
+    return Source::kCopied ? LinearInput<Source, Weight>::kRowBytes / sizeof(float)
+                           : Source::kColumns;
   }
 };
 

@@ -16,7 +16,7 @@ inline namespace LLMC_ISA {
 template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
 struct Windows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kNormalized = false;
+  static constexpr bool kCopied = true;
   const float* x;
   Counts counts;
   Steps steps;
@@ -75,7 +75,6 @@ struct EpilogueFrom {
 template <class Source, class Weight, class Epilogue>
 inline void linear_windows(const KernelContext& context, Source source, const Weight& weight,
                            const Epilogue& epilogue) {
-  static_assert(Weight::kQuantized, "products of floats read rows of consecutive elements");
   for (size_t first = 0; first < context.tokens; first += kWindowRows) {
     const size_t rest = context.tokens - first;
     const auto rows = static_cast<uint32_t>(rest < kWindowRows ? rest : kWindowRows);
