@@ -156,21 +156,33 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context);
 
 // ---- Layers
 
-/// Converts convolutions to linear layers over their windows, so that their weights can be
-/// quantized. Channels become the last dim, so that those of each window element are contiguous in
-/// memory.
+/// Converts convolutions to operators with the channels last: linear layers over their windows, so
+/// that weights can be quantized, and depthwise convolutions.
 ///
 ///   conv(x, w)       ->  t(linear(unfold(t'(x)), w'))       t' moves the channels last, t back
 ///   … + bias         ->  the layer's bias
-///   conv(pad(x), w)  ->  … unfold(pad(t'(x))) …
-///   f(conv(x, w))    ->  t(f(linear(…)))                    f elementwise with one operand
+///   conv(x, w)       ->  t(depthwise_conv(t'(x), w'))       for a kernel of each channel
+///   conv(pad(x), w)  ->  … pad(t'(x)) …
 ///
-/// unfold is omitted if the kernel has one element and all strides are 1. Applies only to plain
-/// graphs with a quantized PassOptions::weights, because a float convolution kernel is faster than
-/// a float matrix product. Unchanged with several groups, with a weight that is not constant, with
-/// fewer than 32 elements per window (a block of a quantized matrix) or more than 2^24, and with
-/// fewer than 8 output channels (a panel).
-Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context);
+/// unfold is omitted if the kernel has one element and all strides are 1. Unchanged in decoders,
+/// with several groups that are not channels, with a weight that is not constant, with fewer than
+/// 32 elements per window of a layer (a block of a quantized matrix) or more than 2^24, and with
+/// fewer than 8 output channels (a panel or vector).
+Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context);
+
+/// Moves transposes that put channels first after elementwise operators and concatenations, so that
+/// those of successive convolutions cancel. t moves the last axis to position 1:
+///
+///   f(t(x), t(y), c)     ->  t(f(x, y, c'))             f elementwise
+///   concat(t(x), t(y))   ->  t(concat(x, y))            along the corresponding axis
+///   g(t(x))              ->  t(g(x))                    likewise; g gathers with a list of
+///   indices,
+///                                                       slices, pads, or reduces and keeps dims
+///   reshape(t(x))        ->  t(reshape(x))              if it keeps batch and channels
+///
+/// c has the same elements for all channels or for all positions, so that c' is a reshape of it. At
+/// least one operand must be transposed. Unchanged in decoders, which have no such transposes.
+Result<ir::Graph> sink_transposes(ir::Graph graph, const PassContext& context);
 
 /// Replaces products with a constant matrix by linear layers, and a gather of table rows by an
 /// embedding.

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <numeric>
 
+#include "passes/channels.h"
 #include "passes/match.h"
 #include "passes/transforms.h"
 
@@ -10,24 +10,10 @@ namespace {
 
 using ir::ValueId;
 
-/// Sizes of a block and a panel of quantized matrices. A smaller matrix would mostly be padding.
+/// Sizes of a block and a panel of quantized matrices. A smaller matrix would mostly be padding. A
+/// panel is also a vector of channels.
 constexpr std::int64_t kMinColumns = 32, kMinRows = 8;
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 24;
-
-/// Returns the permutation from dims [N, C, size…] to [N, size…, C].
-std::vector<std::int64_t> channels_last(std::size_t rank) {
-  std::vector<std::int64_t> perm(rank, 0);
-  std::iota(perm.begin() + 1, perm.end(), 2);
-  perm.back() = 1;
-  return perm;
-}
-/// Returns the inverse permutation.
-std::vector<std::int64_t> channels_first(std::size_t rank) {
-  std::vector<std::int64_t> perm(rank, 0);
-  perm[1] = static_cast<std::int64_t>(rank) - 1;
-  std::iota(perm.begin() + 2, perm.end(), 1);
-  return perm;
-}
 
 /// Returns the weight [M, K] of the layer from that of the convolution, [M, C, kernel…]: C is
 /// innermost in a row.
@@ -94,18 +80,26 @@ ValueId moved_channels(Rewriter& rw, ValueId x, NodeIndex i) {
   return rw.emit(op, std::move(inputs), i);
 }
 
-/// Moves functions of one operand that are the only readers of `moved`, a transpose, before it.
-void move_functions(Rewriter& rw, ValueId moved) {
-  while (const ir::Node* user = only_user(rw, moved)) {
-    const auto* function = ir::op_as<ir::Unary>(user);
-    if (!function || rw.type(user->outputs[0]) != rw.type(moved)) return;
-    const NodeIndex at = rw.users(moved)[0];
-    const ValueId result = user->outputs[0], x = rw.producer(moved)->inputs[0];
-    const ir::Transpose back = *rw.op<ir::Transpose>(moved);
-    const ValueId y = rw.emit(*function, {x}, at);
-    moved = rw.emit(back, {y}, at);
-    rw.replace(result, moved);
-  }
+/// Replaces `result` by `value`, which has the channels last.
+void replace_by_channels_last(Rewriter& rw, ValueId result, ValueId value, NodeIndex i) {
+  rw.replace(result, rw.emit(ir::Transpose{channels_first(rw.type(value).rank())}, {value}, i));
+}
+
+/// Converts a convolution of each channel with a kernel of its own.
+void convert_depthwise(Rewriter& rw, NodeIndex i, const ir::ConstantPtr& weight) {
+  const ir::Node& node = rw.node(i);
+  const auto& op = std::get<ir::Conv>(node.op);
+  const std::int64_t channels = weight->dims()[0];
+  if (channels < kMinRows) return;
+  const ValueId result = node.outputs[0], w = node.inputs[1];
+  std::vector<std::int64_t> dims(weight->dims().begin() + 2, weight->dims().end());
+  const ir::ConstantPtr taps = ir::reshaped(weight, {channels, weight->element_count() / channels});
+  dims.push_back(channels);
+  const ValueId x = moved_channels(rw, node.inputs[0], i);
+  const ValueId kernel =
+      rw.emit_constant(ir::reshaped(ir::transposed(taps), std::move(dims)), i, rw.name(w));
+  replace_by_channels_last(rw, result,
+                           rw.emit(ir::DepthwiseConv{op.strides, op.dilations}, {x, kernel}, i), i);
 }
 
 void convert(Rewriter& rw, NodeIndex i) {
@@ -113,9 +107,13 @@ void convert(Rewriter& rw, NodeIndex i) {
   const auto& op = std::get<ir::Conv>(node.op);
   const ValueId x = node.inputs[0], w = node.inputs[1];
   const ir::ConstantPtr weight = weight_constant(rw, w);
-  if (op.groups != 1 || !weight || weight->element_count() == 0 || !is_f32(rw, x) ||
+  if (!weight || weight->element_count() == 0 || !is_f32(rw, x) ||
       weight->dims().size() != rw.type(x).rank())
     return;
+  const bool depthwise = op.groups > 1 && op.groups == weight->dims()[0] && weight->dims()[1] == 1;
+  if (depthwise && weight->element() == ir::ElementType::kF32)
+    return convert_depthwise(rw, i, weight);
+  if (op.groups != 1) return;
   const std::int64_t rows = weight->dims()[0], columns = weight->element_count() / rows;
   if (rows < kMinRows || columns < kMinColumns || columns > kMaxColumns) return;
   ValueId result = node.outputs[0];
@@ -137,15 +135,13 @@ void convert(Rewriter& rw, NodeIndex i) {
   }
   const ValueId product = rw.emit(ir::Linear{}, std::move(inputs), i);
   rw.set_origin(product, origin);
-  const ValueId y = rw.emit(ir::Transpose{channels_first(rw.type(product).rank())}, {product}, i);
-  rw.replace(result, y);
-  move_functions(rw, y);
+  replace_by_channels_last(rw, result, product, i);
 }
 
 }  // namespace
 
-Result<ir::Graph> conv_to_linear(ir::Graph graph, const PassContext& context) {
-  if (context.is_decoder || !ir::is_quantized(context.options.weights.format)) return graph;
+Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context) {
+  if (context.is_decoder) return graph;
   return rewrite_nodes<ir::Conv>(std::move(graph), convert);
 }
 
