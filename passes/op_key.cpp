@@ -10,7 +10,10 @@ namespace llmc::passes {
 
 namespace {
 
-constexpr std::size_t kContentLimit_bytes = std::size_t{64} << 10;
+/// Maximum sizes of constants that are compared by content. Those that are dense in memory, such as
+/// folded ones, are compared without computing their elements.
+constexpr std::size_t kContentLimit_bytes = std::size_t{64} << 10,
+                      kDenseContentLimit_bytes = std::size_t{1} << 20;
 
 template <std::integral T>
 void put(std::string& key, T value) {
@@ -57,7 +60,8 @@ void put_fields(std::string& key, const T& op) {
 std::string constant_key(const ir::ConstantPtr& data) {
   std::string key(ir::to_string(data->element()));
   for (std::int64_t dim : data->dims()) key += '.' + std::to_string(dim);
-  if (data->byte_count() > kContentLimit_bytes)
+  const bool dense = !data->window().empty();
+  if (data->byte_count() > (dense ? kDenseContentLimit_bytes : kContentLimit_bytes))
     return key + '@' + std::to_string(reinterpret_cast<std::uintptr_t>(data.get()));
   const std::vector<std::byte> bytes = data->bytes();
   key += ':';

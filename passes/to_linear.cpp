@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "passes/match.h"
 #include "passes/transforms.h"
@@ -9,20 +10,34 @@ namespace {
 
 using ir::ValueId;
 
-bool convert_matmul(Rewriter& rw, NodeIndex i) {
+/// Emits transposed constants, one for each source, so that products with one matrix share it.
+class TransposedConstants {
+ public:
+  explicit TransposedConstants(Rewriter& rw) : rw_(rw) {}
+
+  ValueId emit(const ir::ConstantPtr& data, const std::string& name, NodeIndex i) {
+    ValueId& value = emitted_[data];
+    if (!value.exists()) value = rw_.emit_constant(ir::transposed(data), i, name);
+    return value;
+  }
+
+ private:
+  Rewriter& rw_;
+  std::map<ir::ConstantPtr, ValueId> emitted_;
+};
+
+bool convert_matmul(Rewriter& rw, NodeIndex i, TransposedConstants& transposed) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::MatMul>(node.op)) return false;
   const ValueId x = node.inputs[0], w = node.inputs[1], y = node.outputs[0];
   if (!is_f32(rw, x, 2) || !is_f32(rw, y)) return false;
   const ir::ConstantPtr data = matrix_constant(rw, w);
   if (!data) return false;
-  const std::string name = rw.name(w);
-  const ValueId weight = rw.emit_constant(ir::transposed(data), i, name);
-  rw.replace(y, rw.emit(ir::Linear{}, {x, weight}, i));
+  rw.replace(y, rw.emit(ir::Linear{}, {x, transposed.emit(data, rw.name(w), i)}, i));
   return true;
 }
 
-bool convert_gemm(Rewriter& rw, NodeIndex i) {
+bool convert_gemm(Rewriter& rw, NodeIndex i, TransposedConstants& transposed) {
   const ir::Node& node = rw.node(i);
   const auto* gemm = std::get_if<ir::Gemm>(&node.op);
   if (!gemm || gemm->alpha != 1 || gemm->trans_a) return false;
@@ -36,7 +51,7 @@ bool convert_gemm(Rewriter& rw, NodeIndex i) {
     inputs.push_back(constant_operand(rw, node.inputs[2], bias, i));
   }
   inputs[1] =
-      gemm->trans_b ? constant_operand(rw, w, data, i) : rw.emit_constant(ir::transposed(data), i);
+      gemm->trans_b ? constant_operand(rw, w, data, i) : transposed.emit(data, rw.name(w), i);
   rw.replace(y, rw.emit(ir::Linear{}, std::move(inputs), i));
   return true;
 }
@@ -141,8 +156,10 @@ void move_view_after(Rewriter& rw, NodeIndex i) {
 
 Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
   Rewriter rw(std::move(graph));
+  TransposedConstants transposed(rw);
   for (const NodeIndex i : rw.nodes()) {
-    if (convert_matmul(rw, i) || convert_gemm(rw, i) || add_bias(rw, i)) continue;
+    if (convert_matmul(rw, i, transposed) || convert_gemm(rw, i, transposed) || add_bias(rw, i))
+      continue;
     if (context.is_decoder) {
       convert_gather(rw, i);
     } else if (context.options.weights != ir::WeightFormat::kUnset) {
