@@ -40,9 +40,9 @@ class Printer : Operands {
   std::string operator()(const plan::LinearStage& s) const {
     if (s.experts != 0)
       return fmt::format(
-          "expert_linear<{}>(context, {}, {}, {},\n         {},\n         {}, {});", s.experts,
-          buffer(s.source), s.ids.exists() ? buffer(s.ids) : "nullptr", s.slots,
-          matrix(s.weight, fmt::format("{} * {}", s.experts, s.n), fmt::to_string(s.k)),
+          "expert_linear<{}>(context, {}, {}, {},\n{:19}{},\n{:19}{}, {});", s.experts,
+          buffer(s.source), s.ids.exists() ? buffer(s.ids) : "nullptr", s.slots, "",
+          matrix(s.weight, fmt::format("{} * {}", s.experts, s.n), fmt::to_string(s.k)), "",
           buffer(s.out), vector(s.bias));
     const std::string rows =
         plain_ ? fmt::format("m.rows({})", row_count(plan::rows_of(program_, s))) : "context";
@@ -53,8 +53,8 @@ class Printer : Operands {
       return linear(fmt::format("QuantizedRows<{}>{{{}}}", width(s.source, s.k), buffer(s.source)),
                     weights, epilogue(s), rows);
     if (s.windows)
-      return fmt::format("linear_windows({}, {},\n         {},\n         {});", rows,
-                         windows_text(s, buffer(s.source), dims()), weights, epilogue(s));
+      return fmt::format("linear_windows({}, {},\n{:17}{},\n{:17}{});", rows,
+                         windows_text(s, buffer(s.source), dims()), "", weights, "", epilogue(s));
     return linear(s.source, s.norm, s.k, weights, epilogue(s), rows);
   }
   std::string operator()(const plan::InputRowsStage& s) const {

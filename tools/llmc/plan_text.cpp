@@ -337,9 +337,9 @@ std::string loops_text(const Json& loops) {
   for (const auto& [name, count] : loops.at("operators").items())
     operators += fmt::format("{}{} {}", operators.empty() ? "" : ", ", printable(name, 40),
                              count.get<std::uint64_t>());
-  return fmt::format(
-      "of weights read without a kernel, {:.1f} %; {:.1f} % of the multiply-adds; {}",
-      share("bytes", "all_bytes"), share("multiply_adds", "all_multiply_adds"), operators);
+  return fmt::format("{:.1f} % of the bytes of weights, {:.1f} % of the multiply-adds: {}",
+                     share("bytes", "all_bytes"), share("multiply_adds", "all_multiply_adds"),
+                     operators);
 }
 
 Json plan_json(const plan::Plan& plan) {
