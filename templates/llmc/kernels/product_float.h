@@ -53,13 +53,21 @@ constexpr size_t float_registers(size_t panels) {
   return ceil_div(panels * kPanelRows, kRegisterFloats);
 }
 
+/// Returns the number of tokens of a tile of rows of k floats. Rows that are a multiple of a page
+/// apart map to the same sets of the L1 cache, which has room for 8.
+constexpr size_t float_tokens(size_t k) {
+  constexpr size_t kPage = 4096, kRows = 8;
+  return k * sizeof(float) % kPage == 0 && kFloatTokens > kRows ? kFloatTokens / 2 : kFloatTokens;
+}
+
 /// Computes y[panels][count][8] for kPanels consecutive panels and `count` tokens: first in tiles
-/// of kFloatTokens tokens (more with fewer panels), then two tokens at a time, then one.
+/// of float_tokens(K) tokens (more with fewer panels), then two tokens at a time, then one.
 template <WeightKind Kind, size_t K, size_t kPanels>
 LLMC_NOINLINE inline void float_panels(const uint8_t* panel, const float* x, size_t stride,
                                        size_t count, float* y) {
   constexpr size_t kPanelBytes = weight_panel_bytes(Kind, K);
-  constexpr size_t kTile = kFloatTokens * float_registers(kFloatPanels) / float_registers(kPanels);
+  constexpr size_t kTile =
+      float_tokens(K) * float_registers(kFloatPanels) / float_registers(kPanels);
   const size_t y_stride = count * kPanelRows;
   size_t t = 0;
   for (; t + kTile <= count; t += kTile) {

@@ -14,7 +14,7 @@ inline namespace LLMC_ISA {
 inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
 // f16 and f32, several tokens: as on AVX-512, not measured with AMX
-inline constexpr size_t kFloatTokens = 6, kFloatPanels = 4;
+inline constexpr size_t kFloatTokens = 12, kFloatPanels = 4;
 // Quantized weights, few tokens: AVX-512 is faster than AMX up to kFewLimit
 inline constexpr size_t kFewTokens = 6, kFewLimit = 12;
 // One token

@@ -14,9 +14,8 @@ inline constexpr size_t kVnniTokens = 12, kVnniVectors = 2;
 // 6- and 8-bit codes, several tokens; kByteTile: with zero points or blocks of 16
 inline constexpr size_t kVnniByteTokens = 6;
 inline constexpr size_t kByteTile = 8;
-// f16 and f32, several tokens: more tokens would conflict in the L1 cache, because rows of x that
-// are a power of two apart map to the same cache set
-inline constexpr size_t kFloatTokens = 6, kFloatPanels = 4;
+// f16 and f32, several tokens
+inline constexpr size_t kFloatTokens = 12, kFloatPanels = 4;
 // Quantized weights, few tokens
 inline constexpr size_t kFewTokens = 8, kFewLimit = 16;
 // One token
