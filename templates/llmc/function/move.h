@@ -26,10 +26,41 @@ LLMC_INLINE void copy_elements(const From* __restrict from, To* __restrict to, i
   }
 }
 
+/// Copies a transposed block of 8 x 8 numbers of 32 bits: to[r * to_stride + c] =
+/// from[c * stride + r]. Pairs of rows exchange elements at distances of 1, 2 and 4.
+LLMC_INLINE void transpose_block(const void* from, int64_t stride, void* to, int64_t to_stride) {
+  typedef uint32_t Row __attribute__((vector_size(32)));
+  const auto* source = static_cast<const unsigned char*>(from);
+  auto* target = static_cast<unsigned char*>(to);
+  Row x[8], y[8];
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(&x[i], source + i * stride * 4, sizeof(Row));
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+  for (int i = 0; i < 8; i += 1 + i % 2 * 2) {
+    x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  for (int i = 0; i < 4; ++i) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    y[i + 4] = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(target + i * to_stride * 4, &y[i], sizeof(Row));
+}
+
 /// Copies a transposed tile: to[r * kTile + c] = from[c * stride + r].
 template <int kTile, class T>
 inline void transpose_tile(const T* __restrict from, int64_t stride, int64_t rows, int64_t columns,
                            T* __restrict to) {
+  if constexpr (sizeof(T) == 4) {
+    if (rows == kTile && columns == kTile) {
+      for (int64_t c = 0; c < kTile; c += 8)
+        for (int64_t r = 0; r < kTile; r += 8)
+          transpose_block(from + c * stride + r, stride, to + r * kTile + c, kTile);
+      return;
+    }
+  }
   for (int64_t c = 0; c < columns; ++c) {
 #pragma clang loop vectorize(disable)
     for (int64_t r = 0; r < rows; ++r) to[r * kTile + c] = from[c * stride + r];
