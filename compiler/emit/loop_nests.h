@@ -20,7 +20,7 @@ std::string_view computed_type(ir::ElementType element);
 /// "{.m = 3, .k = 8}"; lists of sizes follow it.
 std::string call_text(const plan::CallStage& stage, std::span<const std::string> buffers,
                       std::span<const std::string> numbers);
-/// Returns the C++ expression for the input of linear_windows(). `source` is the expression for its
+/// Returns the C++ expression for the input of linear_rows(). `source` is the expression for its
 /// source buffer.
 std::string windows_text(const plan::LinearStage& stage, const std::string& source,
                          const DimNames& dims);

@@ -53,8 +53,7 @@ class Printer : Operands {
       return linear(fmt::format("QuantizedRows<{}>{{{}}}", width(s.source, s.k), buffer(s.source)),
                     weights, epilogue(s), rows);
     if (s.windows)
-      return fmt::format("linear_windows({}, {},\n{:17}{},\n{:17}{});", rows,
-                         windows_text(s, buffer(s.source), dims()), "", weights, "", epilogue(s));
+      return linear(windows_text(s, buffer(s.source), dims()), weights, epilogue(s), rows);
     return linear(s.source, s.norm, s.k, weights, epilogue(s), rows);
   }
   std::string operator()(const plan::InputRowsStage& s) const {
@@ -306,9 +305,11 @@ class Printer : Operands {
     }
     return linear(input, matrix, epilogue, rows);
   }
-  static std::string linear(const std::string& input, const std::string& matrix,
-                            const std::string& epilogue, const std::string& rows) {
-    return fmt::format("linear({}, {},\n         {},\n         {});", rows, input, matrix,
+  std::string linear(const std::string& input, const std::string& matrix,
+                     const std::string& epilogue, const std::string& rows) const {
+    const std::string_view name = plain_ ? "linear_rows" : "linear";
+    const std::string indent(name.size() + 3, ' ');
+    return fmt::format("{0}({2}, {3},\n{1}{4},\n{1}{5});", name, indent, rows, input, matrix,
                        epilogue);
   }
   std::string matrix(WeightRef w, const std::string& rows, const std::string& columns) const {

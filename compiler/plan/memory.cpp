@@ -88,18 +88,16 @@ std::uint64_t stage_work(const Program& program, const Stage& stage, const Memor
     return work;
   }
   if (const auto* s = std::get_if<LinearStage>(&stage.op)) {
-    std::size_t rows =
-        program.is_plain() ? static_cast<std::size_t>(rows_of(program, *s).bound()) : tokens;
-    if (s->windows) rows = std::min(rows, kWindowRows);
     if (s->experts != 0)
       return expert_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k, s->slots,
                                s->experts, tokens, o.threads_max);
-    const std::size_t unit = s->epilogue == LinearStage::Epilogue::kGated ? gated_unit_panels() : 1;
     const WeightKind kind = weight_of(program, s->weight, of_loop).matrix;
-    // Products of floats read rows of the source, unless these are computed (Source::kCopied).
-    if (!is_quantized(kind) && !s->norm.exists() && !s->windows)
-      return o.threads_max * linear_tile_bytes(unit, rows);
-    return linear_work_bytes(kind, s->k, unit, rows, o.threads_max);
+    const std::size_t unit = s->epilogue == LinearStage::Epilogue::kGated ? gated_unit_panels() : 1;
+    if (!program.is_plain()) return linear_work_bytes(kind, s->k, unit, tokens, o.threads_max);
+    const bool prepared = is_quantized(kind) || s->norm.exists() || s->windows;
+    return linear_rows_work_bytes(kind, s->k, unit,
+                                  static_cast<std::size_t>(rows_of(program, *s).bound()),
+                                  o.threads_max, prepared, s->windows.has_value());
   }
   if (const auto* s = std::get_if<QkvStage>(&stage.op)) {
     return linear_work_bytes(weight_of(program, s->weight, of_loop).matrix, s->k,

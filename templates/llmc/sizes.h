@@ -92,9 +92,35 @@ constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels
   return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
 }
 
-/// Maximum number of rows that linear_windows() prepares at a time. It needs the work area of
-/// linear() for min(rows, kWindowRows) tokens.
-inline constexpr size_t kWindowRows = 8 * kTokenStrip;
+// ---- linear_rows() ----
+
+/// Minimum number of rows for which a worker reads all weights.
+inline constexpr size_t kMinRowBlock = 24;
+/// Returns the number of rows that a worker computes at a time if `threads` workers divide `rows`
+/// rows of k columns among them. The inputs of a block fit the L2 cache.
+constexpr size_t row_block(WeightKind kind, size_t k, size_t rows, size_t threads) {
+  constexpr size_t kBytes = size_t{1} << 20;
+  const size_t fits = kBytes / (k * (is_quantized(kind) ? 1 : sizeof(float)));
+  const size_t most = fits < kTokenStrip ? fits : kTokenStrip, equal = ceil_div(rows, threads);
+  const size_t block = equal < most ? equal : most;
+  return block > kMinRowBlock ? block : kMinRowBlock;
+}
+/// Returns the size of the work area of linear_rows(). `prepared`: whether products read copies of
+/// the rows (LinearTask::kPrepared). `in_blocks`: Source::kInBlocks.
+constexpr size_t linear_rows_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t rows,
+                                        size_t threads, bool prepared, bool in_blocks) {
+  const auto bytes = [&](size_t count, size_t workers) {
+    return prepared ? linear_work_bytes(kind, k, unit_panels, count, workers)
+                    : workers * linear_tile_bytes(unit_panels, count);
+  };
+  const size_t few = kMinRowBlock * threads;
+  size_t most = bytes(in_blocks && few < rows ? few : rows, threads);
+  for (size_t t = 1; t <= threads; ++t) {
+    const size_t divided = t * bytes(row_block(kind, k, rows, t), 1);
+    if (divided > most) most = divided;
+  }
+  return most;
+}
 
 // ---- expert_linear() ----
 

@@ -15,10 +15,11 @@ using function::Sizes;
 template <class W, class Source, class Epilogue>
 void run_windows(const llmc_run& run, const Source& source, const W& weight,
                  const Epilogue& epilogue) {
-  const std::size_t rows = run.count < kWindowRows ? run.count : kWindowRows;
   Aligned<unsigned char> work(
-      linear_work_bytes(W::kKind, W::kColumns, Epilogue::kUnitPanels, rows, run.threads), 0xff);
-  linear_windows(KernelContext{&run, run.count, work.data()}, source, weight, epilogue);
+      linear_rows_work_bytes(W::kKind, W::kColumns, Epilogue::kUnitPanels, run.count, run.threads,
+                             W::kQuantized || Source::kCopied, Source::kInBlocks),
+      0xff);
+  linear_rows(KernelContext{&run, run.count, work.data()}, source, weight, epilogue);
 }
 
 /// Expects the bits of linear() over a copy of the windows, whose elements are at `at`.
@@ -44,9 +45,51 @@ void expect_copied_rows(const Source& source, const std::vector<std::size_t>& at
   }
 }
 
+/// Rows that several workers divide, because there are few panels, and rows that they do not.
+TEST(LinearRows, HasTheBitsOfLinear) {
+  for (const std::size_t rows : {std::size_t{71}, std::size_t{72}, std::size_t{500}}) {
+    const auto x = random_floats(rows * 40, 1);
+    std::vector<std::size_t> at(rows * 40);
+    for (std::size_t i = 0; i < at.size(); ++i) at[i] = i;
+    expect_copied_rows<WeightKind::kF32, 16, 40>(Rows<40>{x.data()}, at);
+    expect_copied_rows<WeightKind::kQ4, 16, 40>(Rows<40>{x.data()}, at);
+    expect_copied_rows<WeightKind::kQ8, 200, 40>(Rows<40>{x.data()}, at);
+  }
+}
+
+TEST(LinearRows, BeginsSourcesAtABlock) {
+  constexpr std::size_t kRows = 300, kK = 40, kN = 16;
+  const auto x = random_floats(kRows * kK, 1), weight = random_floats(kK, 2),
+             bias = random_floats(kK, 3);
+  using W = Case<WeightKind::kF32, kN, kK, Basis::kPlain>::W;
+  const auto data = make_weight<W>(kN, 7);
+  const auto expect_equal = [&](const auto& source) {
+    Aligned<float> want(kRows * kN), y(kRows * kN);
+    run_linear(make_run(kRows, 1), source, W{data.data()}, Store<kN>{.y = want.data()});
+    run_windows(make_run(kRows, 3), source, W{data.data()}, Store<kN>{.y = y.data()});
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(bits_of(y[i]), bits_of(want[i])) << i;
+  };
+  expect_equal(RmsNorm<kK>{x.data(), weight.data(), 1e-5f});
+  expect_equal(LayerNorm<kK>{x.data(), weight.data(), bias.data(), 1e-5f});
+}
+
+TEST(LinearRows, BlocksFitTheWorkArea) {
+  for (const WeightKind kind : {WeightKind::kF32, WeightKind::kQ8})
+    for (const std::size_t k : {std::size_t{40}, std::size_t{4608}, std::size_t{20000}})
+      for (const std::size_t rows : {1, 23, 24, 100, 1000, 100000}) {
+        EXPECT_GE(row_block(kind, k, rows, 8), kMinRowBlock);
+        EXPECT_LE(row_block(kind, k, rows, 8), kTokenStrip);
+        for (const bool in_blocks : {false, true})
+          for (std::size_t threads = 1; threads < 9; ++threads)
+            EXPECT_LE(linear_rows_work_bytes(kind, k, 1, rows, threads, true, in_blocks),
+                      linear_rows_work_bytes(kind, k, 1, rows, 9, true, in_blocks));
+      }
+  EXPECT_LT(linear_rows_work_bytes(WeightKind::kF32, 576, 1, 100000, 8, true, true), 4u << 20);
+}
+
 /// More windows than are prepared at a time; two sounds, of which the windows overlap.
 TEST(LinearWindows, ConsecutiveElements) {
-  constexpr std::size_t kCount = kWindowRows / 2 + 77, kSize = (kCount - 1) * 8 + 40;
+  constexpr std::size_t kCount = 589, kSize = (kCount - 1) * 8 + 40;
   const auto x = random_floats(2 * kSize, 1);
   std::vector<std::size_t> at;
   for (std::size_t n = 0; n < 2; ++n)

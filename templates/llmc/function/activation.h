@@ -2,9 +2,8 @@
 
 #include "llmc/half.h"
 
-/// Activation functions in f32, for loops that vectorize: without branches and fused
-/// multiplications, which not every target has. Their errors are those of the activations of linear
-/// layers (docs/functions.md).
+/// Activation functions in f32, for loops that vectorize: the polynomials of llmc/math.h, without
+/// branches and fused multiplications, which not every target has. docs/functions.md has the errors.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
@@ -12,13 +11,13 @@ namespace single {
 
 /// Adding this constant rounds |x| < 2^22 to an integer, ties to even, and leaves the integer in
 /// the low bits.
-inline constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23
+inline constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23
 
 /// Returns e^x for -87 <= x <= 88, 0 for smaller and +inf for larger x: 2^n e^r, where |r| <= 0.35
 /// and e^r = 1 + r + r^2 P(r), with P of degree 5 (Cephes, Moshier).
 LLMC_INLINE float exp(float x) {
-  const float shifted = x * 1.44269504f + kMagic;
-  const float n = shifted - kMagic;
+  const float shifted = x * 1.44269504f + kRoundingMagic;
+  const float n = shifted - kRoundingMagic;
   const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;

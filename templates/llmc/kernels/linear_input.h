@@ -4,8 +4,9 @@
 #include "llmc/kernels/quantize.h"
 
 /// Sources of linear() (linear.h): rows of floats, rows of floats to which a norm is applied, and
-/// quantized rows. row(token, buffer) returns a row; products of floats read copies of the rows if
-/// kCopied is set, otherwise x.
+/// quantized rows. row(token, buffer) returns a row, and from(first) the source of the rows from
+/// `first` on. Products of floats read copies of the rows if kCopied is set, otherwise x. If
+/// kInBlocks is set, linear_rows() does not prepare all rows at the same time.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -13,25 +14,28 @@ inline namespace LLMC_ISA {
 template <size_t K>
 struct Rows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kCopied = false;
+  static constexpr bool kCopied = false, kInBlocks = false;
   const float* x;
 
   LLMC_INLINE const float* row(size_t token, float*) const { return x + token * K; }
+  LLMC_INLINE Rows from(size_t first) const { return {x + first * K}; }
 };
 
 /// Rows that quantize_rows() has quantized.
 template <size_t K>
 struct QuantizedRows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kCopied = false;
+  static constexpr bool kCopied = false, kInBlocks = false;
   const uint8_t* x;
+
+  LLMC_INLINE QuantizedRows from(size_t first) const { return {x + first * quantized_bytes(K, 1)}; }
 };
 
 /// x / sqrt(mean(x^2) + eps) * weight
 template <size_t K>
 struct RmsNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kCopied = true;
+  static constexpr bool kCopied = true, kInBlocks = false;
   const float* x;
   const float* weight;
   float eps;
@@ -40,13 +44,14 @@ struct RmsNorm {
     rms_norm_row<K>(x + token * K, weight, eps, buffer);
     return buffer;
   }
+  LLMC_INLINE RmsNorm from(size_t first) const { return {x + first * K, weight, eps}; }
 };
 
 /// (x - mean) / sqrt(variance + eps) * weight + bias
 template <size_t K>
 struct LayerNorm {
   static constexpr size_t kColumns = K;
-  static constexpr bool kCopied = true;
+  static constexpr bool kCopied = true, kInBlocks = false;
   const float* x;
   const float* weight;
   const float* bias;
@@ -56,6 +61,7 @@ struct LayerNorm {
     layer_norm_row<K>(x + token * K, weight, bias, eps, buffer);
     return buffer;
   }
+  LLMC_INLINE LayerNorm from(size_t first) const { return {x + first * K, weight, bias, eps}; }
 };
 
 /// Converts rows of a source to the format that the product reads: quantized rows, or copies of

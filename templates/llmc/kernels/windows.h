@@ -1,10 +1,10 @@
 #pragma once
 
-#include "llmc/kernels/linear.h"
+#include "llmc/kernels/linear_rows.h"
 
-/// linear_windows(context, windows<K>(x, …), weight, epilogue) is like linear(), for rows that are
-/// windows of x, such as those of a convolution. Windows may overlap. They are not all copied: only
-/// the prepared rows of kWindowRows windows are in memory at a time.
+/// linear_rows(context, windows<K>(x, …), weight, epilogue) computes a layer for rows that are
+/// windows of x, such as those of a convolution. Windows may overlap. Blocks of them are copied or
+/// quantized at a time.
 namespace llmc {
 inline namespace LLMC_ISA {
 
@@ -16,7 +16,7 @@ inline namespace LLMC_ISA {
 template <size_t K, class Counts, class Steps, class Runs, class RunSteps>
 struct Windows {
   static constexpr size_t kColumns = K;
-  static constexpr bool kCopied = true;
+  static constexpr bool kCopied = true, kInBlocks = true;
   const float* x;
   Counts counts;
   Steps steps;
@@ -24,6 +24,9 @@ struct Windows {
   RunSteps run_steps;
   size_t first = 0;  // index of the window of row 0
 
+  LLMC_INLINE Windows from(size_t window) const {
+    return {x, counts, steps, runs, run_steps, first + window};
+  }
   LLMC_INLINE const float* row(size_t token, float* buffer) const {
     const float* from = x;
     size_t rest = first + token;
@@ -57,31 +60,6 @@ LLMC_INLINE Windows<K, Counts, Steps, Runs, RunSteps> windows(const float* x, co
                                                               const Steps& steps, const Runs& runs,
                                                               const RunSteps& run_steps) {
   return {x, counts, steps, runs, run_steps};
-}
-
-/// Applies an epilogue to rows whose numbers begin at `first` instead of 0.
-template <class Epilogue>
-struct EpilogueFrom {
-  static constexpr size_t kUnitPanels = Epilogue::kUnitPanels;
-  Epilogue epilogue;
-  size_t first;
-
-  LLMC_INLINE void finish(const llmc_run* run, size_t unit, const float* tile, size_t panel_stride,
-                          size_t token) const {
-    epilogue.finish(run, unit, tile, panel_stride, first + token);
-  }
-};
-
-template <class Source, class Weight, class Epilogue>
-inline void linear_windows(const KernelContext& context, Source source, const Weight& weight,
-                           const Epilogue& epilogue) {
-  for (size_t first = 0; first < context.tokens; first += kWindowRows) {
-    const size_t rest = context.tokens - first;
-    const auto rows = static_cast<uint32_t>(rest < kWindowRows ? rest : kWindowRows);
-    source.first = first;
-    linear(KernelContext{context.run, rows, context.work}, source, weight,
-           EpilogueFrom<Epilogue>{epilogue, first});
-  }
 }
 
 }  // namespace LLMC_ISA
