@@ -10,9 +10,11 @@ namespace {
 
 using ir::ValueId;
 
-/// Sizes of a block and a panel of quantized matrices. A smaller matrix would mostly be padding. A
-/// panel is also a vector of channels.
+/// Sizes of a block and a panel of quantized matrices. Smaller matrices would mostly be padding, so
+/// they keep floats.
 constexpr std::int64_t kMinColumns = 32, kMinRows = 8;
+/// Minimum number of channels of a depthwise convolution: a vector.
+constexpr std::int64_t kMinChannels = 8;
 constexpr std::int64_t kMaxColumns = std::int64_t{1} << 24;
 
 /// Returns the weight [M, K] of the layer from that of the convolution, [M, C, kernel…]: C is
@@ -90,7 +92,7 @@ void convert_depthwise(Rewriter& rw, NodeIndex i, const ir::ConstantPtr& weight)
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Conv>(node.op);
   const std::int64_t channels = weight->dims()[0];
-  if (channels < kMinRows) return;
+  if (channels < kMinChannels) return;
   const ValueId result = node.outputs[0], w = node.inputs[1];
   std::vector<std::int64_t> dims(weight->dims().begin() + 2, weight->dims().end());
   const ir::ConstantPtr taps = ir::reshaped(weight, {channels, weight->element_count() / channels});
@@ -115,7 +117,7 @@ void convert(Rewriter& rw, NodeIndex i) {
     return convert_depthwise(rw, i, weight);
   if (op.groups != 1) return;
   const std::int64_t rows = weight->dims()[0], columns = weight->element_count() / rows;
-  if (rows < kMinRows || columns < kMinColumns || columns > kMaxColumns) return;
+  if (columns > kMaxColumns) return;
   ValueId result = node.outputs[0];
   const ir::Origin origin = rw.origin(result);
   const ir::Node* user = only_user(rw, result);
@@ -133,7 +135,9 @@ void convert(Rewriter& rw, NodeIndex i) {
     inputs.push_back(rw.emit_constant(bias, i, rw.name(added)));
     result = user->outputs[0];
   }
-  const ValueId product = rw.emit(ir::Linear{}, std::move(inputs), i);
+  ir::Linear layer;
+  if (rows < kMinRows || columns < kMinColumns) layer.format = ir::WeightFormat::kF32;
+  const ValueId product = rw.emit(layer, std::move(inputs), i);
   rw.set_origin(product, origin);
   replace_by_channels_last(rw, result, product, i);
 }

@@ -21,14 +21,27 @@ ValueId channels_last_source(const Rewriter& rw, ValueId value) {
 }
 
 /// Returns `value`, an operand that is broadcast to a result of rank `rank` with the channels at
-/// position 1, for the same result with the channels last: the source of its transpose, a single
-/// element, or an operand for which the transpose is a reshape, because it has the same elements
-/// for all channels or for all positions. Returns kNoValue for other operands.
+/// position 1, for the same result with the channels last: the source of its transpose, its
+/// transpose if there is one, a single element, or an operand for which the transpose is a reshape,
+/// because it has the same elements for all channels or for all positions. Returns kNoValue for
+/// other operands.
 ValueId with_channels_last(Rewriter& rw, ValueId value, std::size_t rank, NodeIndex anchor) {
   std::vector<Dim> dims = rw.type(value).dims;
   if (const ValueId x = channels_last_source(rw, value); x.exists() && dims.size() == rank)
     return x;
   if (std::ranges::all_of(dims, [](const Dim& dim) { return dim == Dim(1); })) return value;
+  // A convolution that reads the value has transposed it.
+  if (dims.size() == rank)
+    for (const NodeIndex user : rw.users(value))
+      if (const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
+          transpose && transpose->perm == channels_last(rank))
+        return rw.node(user).outputs[0];
+  // A convolution that reads the value has transposed it.
+  if (dims.size() == rank)
+    for (const NodeIndex user : rw.users(value))
+      if (const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
+          transpose && transpose->perm == channels_last(rank))
+        return rw.node(user).outputs[0];
   dims.insert(dims.begin(), rank - dims.size(), Dim(1));
   const auto is_one = [](const Dim& dim) { return dim == Dim(1); };
   if (!is_one(dims[1]) && !std::all_of(dims.begin() + 2, dims.end(), is_one)) return ir::kNoValue;

@@ -164,24 +164,25 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context);
 ///   conv(x, w)       ->  t(depthwise_conv(t'(x), w'))       for a kernel of each channel
 ///   conv(pad(x), w)  ->  … pad(t'(x)) …
 ///
-/// unfold is omitted if the kernel has one element and all strides are 1. Unchanged in decoders,
-/// with several groups that are not channels, with a weight that is not constant, with fewer than
-/// 32 elements per window of a layer (a block of a quantized matrix) or more than 2^24, and with
-/// fewer than 8 output channels (a panel or vector).
+/// unfold is omitted if the kernel has one element and all strides are 1. Layers with fewer than 32
+/// elements per window (a block of a quantized matrix) or fewer than 8 output channels (a panel) get
+/// the format f32. Unchanged in decoders, with several groups that are not channels, with fewer than
+/// 8 channels of their own, with a weight that is not constant, and with more than 2^24 elements per
+/// window.
 Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context);
 
 /// Moves transposes that put channels first after elementwise operators and concatenations, so that
 /// those of successive convolutions cancel. t moves the last axis to position 1:
 ///
-///   f(t(x), t(y), c)     ->  t(f(x, y, c'))             f elementwise
-///   concat(t(x), t(y))   ->  t(concat(x, y))            along the corresponding axis
-///   g(t(x))              ->  t(g(x))                    likewise; g gathers with a list of
-///   indices,
-///                                                       slices, pads, or reduces and keeps dims
-///   reshape(t(x))        ->  t(reshape(x))              if it keeps batch and channels
+///   f(t(x), t(y), c)     ->  t(f(x, y, c'))       f elementwise
+///   concat(t(x), t(y))   ->  t(concat(x, y))      along the corresponding axis
+///   g(t(x))              ->  t(g(x))              likewise; g is a gather with a list of indices,
+///                                                 a slice, a pad, or a reduction that keeps dims
+///   reshape(t(x))        ->  t(reshape(x))        if it keeps batch and channels
 ///
-/// c has the same elements for all channels or for all positions, so that c' is a reshape of it. At
-/// least one operand must be transposed. Unchanged in decoders, which have no such transposes.
+/// c has the same elements for all channels or for all positions, so that c' is a reshape of it, or
+/// something else reads it with the channels last. At least one operand must be transposed.
+/// Unchanged in decoders, whose convolutions are not converted.
 Result<ir::Graph> sink_transposes(ir::Graph graph, const PassContext& context);
 
 /// Replaces products with a constant matrix by linear layers, and a gather of table rows by an

@@ -25,7 +25,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   factors.push_back(depth.value_or(INT64_MAX));
   const auto multiply_adds = checked_product(factors);
   if (!multiply_adds) return unsupported(node, "it has too many multiplications");
-  const View x = stored(node.inputs[0], false), w = stored(node.inputs[1]), y = result(out);
+  // Positions that are not adjacent in memory would be read one by one.
+  View x = stored(node.inputs[0], false);
+  if (x.strides.back() != Size(1)) x = stored(node.inputs[0]);
+  const View w = stored(node.inputs[1]), y = result(out);
   if (product(y_dims) == 0) return ok_status();
 
   Sizes steps, tap_steps;
