@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "passes/channels.h"
 #include "passes/match.h"
@@ -104,6 +105,28 @@ void convert_depthwise(Rewriter& rw, NodeIndex i, const ir::ConstantPtr& weight)
                            rw.emit(ir::DepthwiseConv{op.strides, op.dilations}, {x, kernel}, i), i);
 }
 
+/// Returns whether each channel has a kernel of its own.
+bool is_depthwise(const ir::Conv& op, std::span<const std::int64_t> weight_dims) {
+  return op.groups > 1 && op.groups == weight_dims[0] && weight_dims[1] == 1;
+}
+
+/// Returns whether at least a sixth of the convolutions have groups and are not depthwise. They
+/// need the channels first, so the transposes around them would cost more than float layers gain.
+bool has_many_groups(const ir::Graph& graph) {
+  constexpr int kPart = 6;
+  int all = 0, grouped = 0;
+  for (const ir::Node& node : graph.nodes()) {
+    const auto* conv = ir::op_as<ir::Conv>(&node);
+    if (!conv) continue;
+    ++all;
+    std::vector<std::int64_t> weight;
+    for (const ir::Dim& dim : graph.value(node.inputs[1]).type.dims)
+      weight.push_back(dim.constant().value_or(0));
+    if (conv->groups > 1 && !is_depthwise(*conv, weight)) ++grouped;
+  }
+  return grouped > 0 && grouped * kPart >= all;
+}
+
 void convert(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   const auto& op = std::get<ir::Conv>(node.op);
@@ -112,8 +135,7 @@ void convert(Rewriter& rw, NodeIndex i) {
   if (!weight || weight->element_count() == 0 || !is_f32(rw, x) ||
       weight->dims().size() != rw.type(x).rank())
     return;
-  const bool depthwise = op.groups > 1 && op.groups == weight->dims()[0] && weight->dims()[1] == 1;
-  if (depthwise && weight->element() == ir::ElementType::kF32)
+  if (is_depthwise(op, weight->dims()) && weight->element() == ir::ElementType::kF32)
     return convert_depthwise(rw, i, weight);
   if (op.groups != 1) return;
   const std::int64_t rows = weight->dims()[0], columns = weight->element_count() / rows;
@@ -146,6 +168,7 @@ void convert(Rewriter& rw, NodeIndex i) {
 
 Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context) {
   if (context.is_decoder) return graph;
+  if (!ir::is_quantized(context.options.weights.format) && has_many_groups(graph)) return graph;
   return rewrite_nodes<ir::Conv>(std::move(graph), convert);
 }
 

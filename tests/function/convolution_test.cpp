@@ -14,7 +14,7 @@ namespace llmc::function_test {
 namespace {
 
 /// Two convolutions of a spectrogram with open sizes; two of an image, the second of which adds its
-/// input; one of groups.
+/// input; one of groups, and two of single elements.
 constexpr std::string_view kConvolutions =
     R"(graph @g(%x: f32[b, 40, n], %i: f32[1, 5, 20, 21]) {
   %p = constant i64[6] {0, 0, 1, 0, 0, 1}
@@ -37,7 +37,10 @@ constexpr std::string_view kConvolutions =
   %c4 = conv %x4, %w4 {strides = [1, 1], dilations = [1, 1]}
   %z = add %c4, %r3
   %w5 = constant f32[16, 8, 5, 1] random(6, 0.1)
-  %u = conv %z, %w5 {strides = [1, 1], dilations = [1, 1], groups = 2}
+  %c5 = conv %z, %w5 {strides = [1, 1], dilations = [1, 1], groups = 2}
+  %w6 = constant f32[16, 16, 1, 1] random(7, 0.1)
+  %c6 = conv %c5, %w6 {strides = [1, 1], dilations = [1, 1]}
+  %u = conv %c6, %w6 {strides = [1, 1], dilations = [1, 1]}
   return %y, %z, %u
 })";
 
