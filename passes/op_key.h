@@ -8,9 +8,9 @@
 namespace llmc::passes {
 
 /// Returns a string that is equal for two operators if and only if their kinds and attributes are
-/// equal. It does not depend on operands. Constants of at most 64 KiB, or 1 MiB if they are dense in
-/// memory, are compared by content, larger ones by identity. Returns nullopt for loops, which are
-/// never treated as equal.
+/// equal. It does not depend on operands. Constants of at most 64 KiB, or 1 MiB if they are dense
+/// in memory, are compared by content, larger ones by identity. Returns nullopt for loops, which
+/// are never treated as equal.
 std::optional<std::string> op_key(const ir::Op& op);
 
 /// Returns the part of op_key() that represents a constant.

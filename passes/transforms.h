@@ -165,10 +165,11 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context);
 ///   conv(pad(x), w)  ->  … pad(t'(x)) …
 ///
 /// unfold is omitted if the kernel has one element and all strides are 1. Layers with fewer than 32
-/// elements per window (a block of a quantized matrix) or fewer than 8 output channels (a panel) get
-/// the format f32. Unchanged in decoders, with several groups that are not channels, with fewer than
-/// 8 channels of their own, with a weight that is not constant, with more than 2^24 elements per
-/// window, and in graphs with float weights in which a sixth of the convolutions have such groups.
+/// elements per window (a block of a quantized matrix) or fewer than 8 output channels (a panel)
+/// get the format f32. Unchanged in decoders, with several groups that are not channels, with fewer
+/// than 8 channels of their own, with a weight that is not constant, with more than 2^24 elements
+/// per window, and in graphs with float weights in which a sixth of the convolutions have such
+/// groups.
 Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context);
 
 /// Moves transposes that put channels first after elementwise operators and concatenations, so that

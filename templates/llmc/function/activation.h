@@ -3,7 +3,8 @@
 #include "llmc/half.h"
 
 /// Activation functions in f32, for loops that vectorize: the polynomials of llmc/math.h, without
-/// branches and fused multiplications, which not every target has. docs/functions.md has the errors.
+/// branches and fused multiplications, which not every target has. docs/functions.md has the
+/// errors.
 namespace llmc {
 inline namespace LLMC_ISA {
 namespace function {
