@@ -36,12 +36,6 @@ ValueId with_channels_last(Rewriter& rw, ValueId value, std::size_t rank, NodeIn
       if (const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
           transpose && transpose->perm == channels_last(rank))
         return rw.node(user).outputs[0];
-  // A convolution that reads the value has transposed it.
-  if (dims.size() == rank)
-    for (const NodeIndex user : rw.users(value))
-      if (const auto* transpose = std::get_if<ir::Transpose>(&rw.node(user).op);
-          transpose && transpose->perm == channels_last(rank))
-        return rw.node(user).outputs[0];
   dims.insert(dims.begin(), rank - dims.size(), Dim(1));
   const auto is_one = [](const Dim& dim) { return dim == Dim(1); };
   if (!is_one(dims[1]) && !std::all_of(dims.begin() + 2, dims.end(), is_one)) return ir::kNoValue;
