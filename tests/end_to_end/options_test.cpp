@@ -180,6 +180,7 @@ TEST(Options, FlagsTakeNoValues) {
     expect_mistake({"plan", model, std::string("--json=") + value},
                    "error: --json takes no value\n", "write --json, or leave it out");
   expect_mistake({"plan", model, "-q=false"}, "error: -q takes no value\n", "");
+  expect_mistake({"plan", model, "-qv=1"}, "error: -v takes no value\n", "");
   expect_mistake({"run", model, "-p", "a", "--log-disable=1"},
                  "error: --log-disable takes no value", "");
   expect_mistake({"plan", model, "--mlock=banana"}, "error: --mlock takes no value", "");

@@ -133,11 +133,18 @@ class Speller {
       if (takes_value({'-', argument[i]})) return i + 1 == argument.size();
     return false;
   }
-  /// Fails for a flag with a value: "--json=5", "-q=1". Configuration files have such values.
+  /// Fails for a flag with a value: "--json=5", "-q=1", "-qv=1". Configuration files have such
+  /// values.
   Status check_flag(const std::string& argument) const {
-    const std::string name = argument.substr(0, argument.find('='));
-    if (name.size() == argument.size() || kind_of_(name) != OptionKind::kFlag) return ok_status();
-    return takes_no_value(name);
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos) return ok_status();
+    const std::string name = argument.substr(0, equals);
+    if (kind_of_(name) == OptionKind::kFlag) return takes_no_value(name);
+    if (!name.starts_with('-') || name.starts_with("--") || equals < 2) return ok_status();
+    // In "-p=1" and "-qp=1" the value of -p follows.
+    const auto is_flag = [&](char letter) { return kind_of_({'-', letter}) == OptionKind::kFlag; };
+    if (!std::all_of(name.begin() + 1, name.end(), is_flag)) return ok_status();
+    return takes_no_value(std::string{'-', name.back()});
   }
   static Diagnostic takes_no_value(std::string_view flag) {
     return usage_error(fmt::format("{} takes no value", flag),
