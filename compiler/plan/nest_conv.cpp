@@ -7,6 +7,29 @@ namespace llmc::plan {
 
 using ir::ElementType;
 
+namespace {
+
+/// Distances in x between adjacent positions and between adjacent taps, for each spatial dim.
+struct WindowSteps {
+  Sizes positions, taps;
+};
+/// Returns the steps of a convolution over the spatial dims of x from axis `first` on.
+WindowSteps window_steps(const View& x, std::size_t first, const auto& op) {
+  WindowSteps steps;
+  for (std::size_t i = 0; i < op.strides.size(); ++i) {
+    steps.positions.push_back(x.strides[first + i] * op.strides[i]);
+    steps.taps.push_back(x.strides[first + i] * op.dilations[i]);
+  }
+  return steps;
+}
+
+}  // namespace
+
+View NestLowerer::stored_with_adjacent(ir::ValueId value) {
+  const View view = stored(value, false);
+  return view.strides.back() == Size(1) ? view : stored(value);
+}
+
 Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   constexpr std::int64_t kPanelElements = 4 * 256 * 16;  // of the kernel
   // With fewer rows of the weight per group, copying the elements of x does not pay off.
@@ -26,16 +49,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   const auto multiply_adds = checked_product(factors);
   if (!multiply_adds) return unsupported(node, "it has too many multiplications");
   // Positions that are not adjacent in memory would be read one by one.
-  View x = stored(node.inputs[0], false);
-  if (x.strides.back() != Size(1)) x = stored(node.inputs[0]);
-  const View w = stored(node.inputs[1]), y = result(out);
+  const View x = stored_with_adjacent(node.inputs[0]), w = stored(node.inputs[1]), y = result(out);
   if (product(y_dims) == 0) return ok_status();
 
-  Sizes steps, tap_steps;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    steps.push_back(x.strides[i + 2] * op.strides[i]);
-    tap_steps.push_back(x.strides[i + 2] * op.dilations[i]);
-  }
+  const WindowSteps steps = window_steps(x, 2, op);
   // With few positions, the rows are divided, too.
   const Size positions_of_all = y_dims[0] * op.groups * product(positions);
   std::int64_t block_rows = rows;
@@ -52,7 +69,7 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
   if (copies) stage.buffers.push_back(scratch_of_workers(kPanelElements, "panels"));
   stage.multiply_adds = static_cast<std::uint64_t>(*multiply_adds);
   // Without a copy, positions that are not adjacent in memory are loaded one by one.
-  stage.tiled = !host_.by_token() && (copies || steps.back() == 1);
+  stage.tiled = !host_.by_token() && (copies || steps.positions.back() == 1);
   stage.split = CallStage::Split::kRange;
   stage.numbers = {{"", Size(0)},
                    {"", positions_of_all * down},
@@ -65,8 +82,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::Conv& op) {
                    {"x_channel", x.strides[1]},
                    {"positions", positions},
                    {"taps", Sizes(taps.begin(), taps.end())},
-                   {"steps", steps},
-                   {"tap_steps", tap_steps}};
+                   {"steps", steps.positions},
+                   {"tap_steps", steps.taps}};
   emit(node, std::move(stage));
   return ok_status();
 }
@@ -81,16 +98,10 @@ Status NestLowerer::lower(const ir::Node& node, const ir::DepthwiseConv& op) {
   factors.insert(factors.end(), taps.begin(), taps.end());
   const auto multiply_adds = checked_product(factors);
   if (!multiply_adds) return unsupported(node, "it has too many multiplications");
-  View x = stored(node.inputs[0], false);
-  if (x.strides.back() != Size(1)) x = stored(node.inputs[0]);
-  const View w = stored(node.inputs[1]), y = result(out);
+  const View x = stored_with_adjacent(node.inputs[0]), w = stored(node.inputs[1]), y = result(out);
   if (product(y_dims) == 0) return ok_status();
 
-  Sizes steps, tap_steps;
-  for (std::size_t i = 0; i < positions.size(); ++i) {
-    steps.push_back(x.strides[i + 1] * op.strides[i]);
-    tap_steps.push_back(x.strides[i + 1] * op.dilations[i]);
-  }
+  const WindowSteps steps = window_steps(x, 1, op);
   CallStage stage;
   stage.kernel = "depthwise_conv";
   stage.buffers = {read(x), read(w), written(y)};
@@ -104,8 +115,8 @@ Status NestLowerer::lower(const ir::Node& node, const ir::DepthwiseConv& op) {
                    {"x_batch", x.strides[0]},
                    {"positions", positions},
                    {"taps", Sizes(taps.begin(), taps.end())},
-                   {"steps", steps},
-                   {"tap_steps", tap_steps}};
+                   {"steps", steps.positions},
+                   {"tap_steps", steps.taps}};
   emit(node, std::move(stage));
   return ok_status();
 }

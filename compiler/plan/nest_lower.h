@@ -119,6 +119,8 @@ class NestLowerer {
   /// widened). Stores the value if it is not a view yet, or if `dense` is set and the view is not
   /// row-major.
   View stored(ir::ValueId value, bool dense = true);
+  /// Returns a view like stored() whose last dim is contiguous.
+  View stored_with_adjacent(ir::ValueId value);
   /// Stores an expression that is not a value of the graph.
   View stored(const ExpressionPtr& expression, const Sizes& dims, ir::ElementType type,
               const std::string& comment);
