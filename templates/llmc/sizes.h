@@ -81,15 +81,18 @@ constexpr size_t linear_tile_bytes(size_t unit_panels, size_t tokens) {
 }
 /// Returns the size of the work area of a linear() call. `unit_panels` is kUnitPanels of the
 /// epilogue (kernels/epilogue.h): gated_unit_panels() for Gated, qkv_unit_panels(head_dim) for the
-/// QKV epilogues, otherwise 1.
+/// QKV epilogues, otherwise 1. `prepared`: whether products read copies of the rows
+/// (LinearTask::kPrepared).
 constexpr size_t linear_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t tokens,
-                                   size_t threads) {
+                                   size_t threads, bool prepared = true) {
+  const size_t tiles = threads * linear_tile_bytes(unit_panels, tokens);
+  if (!prepared) return tiles;
   // With one token, every worker prepares the input separately. With more, the input is prepared
   // once, but each worker needs a buffer for one normalized row.
   const size_t single = threads * linear_input_bytes(kind, k, 1);
   const size_t shared =
       linear_input_bytes(kind, k, tokens) + threads * round_up(k * sizeof(float), kAlignment);
-  return (single > shared ? single : shared) + threads * linear_tile_bytes(unit_panels, tokens);
+  return (single > shared ? single : shared) + tiles;
 }
 
 // ---- linear_rows() ----
@@ -105,18 +108,15 @@ constexpr size_t row_block(WeightKind kind, size_t k, size_t rows, size_t thread
   const size_t block = equal < most ? equal : most;
   return block > kMinRowBlock ? block : kMinRowBlock;
 }
-/// Returns the size of the work area of linear_rows(). `prepared`: whether products read copies of
-/// the rows (LinearTask::kPrepared). `in_blocks`: Source::kInBlocks.
+/// Returns the size of the work area of linear_rows(). `prepared`: as of linear_work_bytes().
+/// `in_blocks`: Source::kInBlocks.
 constexpr size_t linear_rows_work_bytes(WeightKind kind, size_t k, size_t unit_panels, size_t rows,
                                         size_t threads, bool prepared, bool in_blocks) {
-  const auto bytes = [&](size_t count, size_t workers) {
-    return prepared ? linear_work_bytes(kind, k, unit_panels, count, workers)
-                    : workers * linear_tile_bytes(unit_panels, count);
-  };
-  const size_t few = kMinRowBlock * threads;
-  size_t most = bytes(in_blocks && few < rows ? few : rows, threads);
+  const size_t few = kMinRowBlock * threads, shared = in_blocks && few < rows ? few : rows;
+  size_t most = linear_work_bytes(kind, k, unit_panels, shared, threads, prepared);
   for (size_t t = 1; t <= threads; ++t) {
-    const size_t divided = t * bytes(row_block(kind, k, rows, t), 1);
+    const size_t block = row_block(kind, k, rows, t);
+    const size_t divided = t * linear_work_bytes(kind, k, unit_panels, block, 1, prepared);
     if (divided > most) most = divided;
   }
   return most;

@@ -59,9 +59,8 @@ inline void linear_rows(const KernelContext& context, const Source& source, cons
     return;
   }
   const size_t block = row_block(Weight::kKind, K, rows, threads);
-  const size_t bytes = Task::kPrepared
-                           ? linear_work_bytes(Weight::kKind, K, Epilogue::kUnitPanels, block, 1)
-                           : linear_tile_bytes(Epilogue::kUnitPanels, block);
+  const size_t bytes =
+      linear_work_bytes(Weight::kKind, K, Epilogue::kUnitPanels, block, 1, Task::kPrepared);
   llmc_run alone = *context.run;
   alone.threads = 1;
   const WorkPartition partition(context.run, ceil_div(rows, block), threads);
