@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <span>
 
 #include "passes/channels.h"
 #include "passes/match.h"
@@ -67,20 +66,11 @@ ir::ConstantPtr added_bias(const Rewriter& rw, const ir::Node* user, ValueId pro
 /// Returns `x` with its channels last. Moves a Pad that nothing else reads after the transpose, so
 /// that one copy does both.
 ValueId moved_channels(Rewriter& rw, ValueId x, NodeIndex i) {
-  const std::vector<std::int64_t> perm = channels_last(rw.type(x).rank());
-  const ir::Node* producer = rw.producer(x);
-  const auto* pad = ir::op_as<ir::Pad>(producer);
-  const auto pads = pad ? integer_constant(rw, producer->inputs[1]) : std::nullopt;
-  if (!pads || rw.use_count(x) != 1) return rw.emit(ir::Transpose{perm}, {x}, i);
-  std::vector<std::int64_t> permuted;
-  for (const std::size_t half : {std::size_t{0}, perm.size()})
-    for (const std::int64_t axis : perm)
-      permuted.push_back((*pads)[half + static_cast<std::size_t>(axis)]);
-  std::vector<ValueId> inputs = producer->inputs;
-  const ir::Pad op = *pad;
-  inputs[0] = rw.emit(ir::Transpose{perm}, {inputs[0]}, i);
-  inputs[1] = emit_integers(rw, std::move(permuted), i);
-  return rw.emit(op, std::move(inputs), i);
+  const ir::Transpose last{channels_last(rw.type(x).rank())};
+  const ir::Node* pad = rw.producer(x);
+  if (!ir::op_as<ir::Pad>(pad) || !integer_constant(rw, pad->inputs[1]) || rw.use_count(x) != 1)
+    return rw.emit(last, {x}, i);
+  return pad_channels_last(rw, *pad, rw.emit(last, {pad->inputs[0]}, i), i);
 }
 
 /// Replaces `result` by `value`, which has the channels last.
@@ -106,8 +96,8 @@ void convert_depthwise(Rewriter& rw, NodeIndex i, const ir::ConstantPtr& weight)
 }
 
 /// Returns whether each channel has a kernel of its own.
-bool is_depthwise(const ir::Conv& op, std::span<const std::int64_t> weight_dims) {
-  return op.groups > 1 && op.groups == weight_dims[0] && weight_dims[1] == 1;
+bool is_depthwise(const ir::Conv& op, const ir::TensorType& weight) {
+  return op.groups > 1 && weight.dims[0] == ir::Dim(op.groups) && weight.dims[1] == ir::Dim(1);
 }
 
 /// Returns whether at least a sixth of the convolutions have groups and are not depthwise. They
@@ -119,10 +109,7 @@ bool has_many_groups(const ir::Graph& graph) {
     const auto* conv = ir::op_as<ir::Conv>(&node);
     if (!conv) continue;
     ++all;
-    std::vector<std::int64_t> weight;
-    for (const ir::Dim& dim : graph.value(node.inputs[1]).type.dims)
-      weight.push_back(dim.constant().value_or(0));
-    if (conv->groups > 1 && !is_depthwise(*conv, weight)) ++grouped;
+    if (conv->groups > 1 && !is_depthwise(*conv, graph.value(node.inputs[1]).type)) ++grouped;
   }
   return grouped > 0 && grouped * kPart >= all;
 }
@@ -135,7 +122,7 @@ void convert(Rewriter& rw, NodeIndex i) {
   if (!weight || weight->element_count() == 0 || !is_f32(rw, x) ||
       weight->dims().size() != rw.type(x).rank())
     return;
-  if (is_depthwise(op, weight->dims()) && weight->element() == ir::ElementType::kF32)
+  if (is_depthwise(op, rw.type(w)) && weight->element() == ir::ElementType::kF32)
     return convert_depthwise(rw, i, weight);
   if (op.groups != 1) return;
   const std::int64_t rows = weight->dims()[0], columns = weight->element_count() / rows;

@@ -78,11 +78,7 @@ ValueId sink_along_axes(Rewriter& rw, const ir::Node& node, NodeIndex i) {
   inputs[0] = channels_last_source(rw, inputs[0]);
   if (!inputs[0].exists()) return ir::kNoValue;
   const std::size_t rank = rw.type(inputs[0]).rank();
-  const auto numbers = [&](std::size_t operand) {
-    return operand < inputs.size() && inputs[operand].exists()
-               ? integer_constant(rw, inputs[operand])
-               : std::nullopt;
-  };
+  if (std::holds_alternative<ir::Pad>(node.op)) return pad_channels_last(rw, node, inputs[0], i);
   if (const auto* gather = std::get_if<ir::Gather>(&node.op)) {
     if (rw.type(inputs[1]).rank() != 1) return ir::kNoValue;
     return rw.emit(ir::Gather{moved_axis(gather->axis, rank)}, std::move(inputs), i);
@@ -92,19 +88,9 @@ ValueId sink_along_axes(Rewriter& rw, const ir::Node& node, NodeIndex i) {
     return rw.emit(ir::Reduce{reduce->kind, moved_axes(reduce->axes, rank), true},
                    std::move(inputs), i);
   }
-  if (std::holds_alternative<ir::Slice>(node.op)) {
-    const auto axes = numbers(3);
-    if (!axes) return ir::kNoValue;
-    inputs[3] = emit_integers(rw, moved_axes(*axes, rank), i);
-    return rw.emit(node.op, std::move(inputs), i);
-  }
-  const auto pads = numbers(1);
-  if (!pads) return ir::kNoValue;
-  std::vector<std::int64_t> moved(pads->size());
-  for (std::size_t a = 0; a < rank; ++a)
-    for (const std::size_t half : {std::size_t{0}, rank})
-      moved[half + static_cast<std::size_t>(channels_first(rank)[a])] = (*pads)[half + a];
-  inputs[1] = emit_integers(rw, std::move(moved), i);
+  const auto axes = node.operand(3).exists() ? integer_constant(rw, node.operand(3)) : std::nullopt;
+  if (!axes) return ir::kNoValue;
+  inputs[3] = emit_integers(rw, moved_axes(*axes, rank), i);
   return rw.emit(node.op, std::move(inputs), i);
 }
 

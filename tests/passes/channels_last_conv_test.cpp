@@ -8,7 +8,7 @@
 namespace llmc::passes {
 namespace {
 
-/// A convolution of groups behind `count` others.
+/// Returns a graph with `count` convolutions of one group, followed by one of four groups.
 std::string graph_with_groups(int count) {
   std::string text =
       "graph @g(%x0: f32[1, 16, 40]) {\n  %w = constant f32[16, 16, 3] random(1, 1)\n";
