@@ -22,7 +22,7 @@ import shutil
 import statistics
 from pathlib import Path
 
-from support import Misused, chroot_python, clock, load, prepare_chroot, run, run_main, say, spread
+from support import chroot_python, clock, load, prepare_chroot, require_llmc, run, run_main, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -157,11 +157,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
-    if not args.llmc.exists():
-        raise Misused(f"{args.llmc} is missing: build it, or name the folder with --build")
-    if not args.target:
-        known = json.loads(run([args.llmc, "targets", "--json"]).stdout)["targets"]
-        args.target = [t["name"] for t in known if t["runs"] and t["run_with"] == "natively"][-1]
+    require_llmc(args)
     prepare_chroot(args, needs_onnx=True)
     results = []
     for name in args.models:

@@ -7,9 +7,6 @@ All dims are fixed. OUT.onnx is written by torch.onnx.export (TorchScript, opset
 import sys
 import warnings
 
-import torch
-import transformers
-
 # name: class of the model, what its configuration changes, name and dims of its input
 GRAPHS = {
     "resnet-50": ("ResNetModel", {}, "pixel_values", [1, 3, 224, 224]),
@@ -26,27 +23,29 @@ GRAPHS = {
 }
 
 
-class Outputs(torch.nn.Module):
-    """The float results of a model, as a tuple."""
-
-    def __init__(self, model, name: str) -> None:
-        super().__init__()
-        self.model, self.name = model, name
-
-    def forward(self, x):
-        results = self.model(**{self.name: x}, return_dict=True).to_tuple()
-        return tuple(r for r in results if torch.is_tensor(r) and r.is_floating_point())
-
-
 def export(name: str, path: str) -> None:
+    # graphs.py, which needs the names only, runs where these are not installed.
+    import torch
+    import transformers
+
+    class Outputs(torch.nn.Module):
+        """The float results of a model, as a tuple."""
+
+        def __init__(self, model) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            results = self.model(**{input_name: x}, return_dict=True).to_tuple()
+            return tuple(r for r in results if torch.is_tensor(r) and r.is_floating_point())
+
     torch.manual_seed(0)
     class_name, changes, input_name, dims = GRAPHS[name]
     model_class = getattr(transformers, class_name)
     configuration = model_class.config_class(**changes)
     configuration._attn_implementation = "eager"
-    model = Outputs(model_class(configuration).eval(), input_name)
     x = torch.randint(5, 2999, dims) if input_name == "input_ids" else torch.randn(dims)
-    torch.onnx.export(model, (x,), path, input_names=[input_name], opset_version=18, dynamo=False)
+    torch.onnx.export(Outputs(model_class(configuration).eval()), (x,), path, input_names=[input_name], opset_version=18, dynamo=False)
 
 
 if __name__ == "__main__":

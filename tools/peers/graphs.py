@@ -21,11 +21,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import Failed, Misused, chroot_python, load, prepare_chroot, run, run_main, say, spread
+from export_graph import GRAPHS
+from support import Failed, Misused, chroot_python, load, prepare_chroot, require_llmc, run, run_main, say, spread
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-GRAPHS = ["resnet-50", "convnext-tiny", "vit-base", "swin-tiny", "segformer-b0", "mobilevit-small", "wav2vec2-base", "deberta-v3-base-6"]
 PEER = "onnxruntime"
 
 
@@ -119,11 +119,7 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     args = parse()
-    if not args.llmc.exists():
-        raise Misused(f"{args.llmc} is missing: build it, or name the folder with --build")
-    if not args.target:
-        known = json.loads(run([args.llmc, "targets", "--json"]).stdout)["targets"]
-        args.target = [t["name"] for t in known if t["runs"] and t["run_with"] == "natively"][-1]
+    require_llmc(args)
     prepare_chroot(args, needs_onnx=True)
     shutil.copy(HERE / "onnxruntime_model.py", args.folder / "models")
     results, text = [], []

@@ -1,5 +1,6 @@
 """What the scripts of this folder share: errors, running programs, medians."""
 import datetime
+import json
 import os
 import shutil
 import statistics
@@ -83,6 +84,15 @@ def prepare_chroot(args, needs_onnx: bool = False, needs_headers: bool = False) 
         # os.path.ismount does not see a folder of the same file system.
         if subprocess.run(["mountpoint", "-q", inside], check=False).returncode != 0:
             run(["mount", "--bind", place, inside])
+
+
+def require_llmc(args) -> None:
+    """Checks that llmc was built. Without --target, sets the best target that runs here."""
+    if not args.llmc.exists():
+        raise Misused(f"{args.llmc} is missing: build it, or name the folder with --build")
+    if not args.target:
+        known = json.loads(run([args.llmc, "targets", "--json"]).stdout)["targets"]
+        args.target = [t["name"] for t in known if t["runs"] and t["run_with"] == "natively"][-1]
 
 
 def build_program(args, name: str, folder: Path) -> None:
