@@ -190,10 +190,10 @@ FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes) {
   return policy;
 }
 
-MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize) {
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool requantize) {
   MatrixSizes sizes{.hidden = hidden_size(graph)};
-  SizeCounter(!requantize).add(assign_weight_formats(graph, {}, {}, is_decoder), nullptr, 1, sizes);
-  if (!is_decoder) sizes.others += std::exchange(sizes.head, 0);
+  SizeCounter(!requantize).add(assign_weight_formats(graph, FormatPolicy()), nullptr, 1, sizes);
+  if (!graph.is_decoder()) sizes.others += std::exchange(sizes.head, 0);
   return sizes;
 }
 
@@ -221,23 +221,22 @@ std::string to_string(const WeightDecision& decision) {
 }
 
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
-                                const std::function<void(const WeightDecision&)>& on_weight,
-                                bool is_decoder) {
+                                const std::function<void(const WeightDecision&)>& on_weight) {
   std::set<std::uint32_t> positions;
-  for (const ir::ValueId input : graph.inputs())
-    if (graph.value(input).name == "position_ids") positions.insert(input.index);
-  Assigner(policy, on_weight, is_decoder).run(graph, std::move(positions), false);
+  const ir::ValueId input = graph.input(ir::InputKind::kPositions);
+  if (input.exists()) positions.insert(input.index);
+  Assigner(policy, on_weight, graph.is_decoder()).run(graph, std::move(positions), false);
   return graph;
 }
 
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context) {
   const PassOptions& options = context.options;
   MatrixSizes sizes;  // only q4m needs them
-  if (options.weights.mixed) sizes = matrix_sizes(graph, context.is_decoder, options.requantize);
+  if (options.weights.mixed) sizes = matrix_sizes(graph, options.requantize);
   FormatPolicy policy = format_policy(options.weights, sizes);
   // The projections of plain graphs are not merged into a qkv_projection.
-  if (!context.is_decoder) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
-  return assign_weight_formats(std::move(graph), policy, context.on_weight, context.is_decoder);
+  if (!graph.is_decoder()) policy[WeightRole::kLinear] = policy[WeightRole::kQueryKey];
+  return assign_weight_formats(std::move(graph), policy, context.on_weight);
 }
 
 }  // namespace llmc::passes

@@ -47,7 +47,7 @@ FormatPolicy format_policy(QuantScheme scheme, const MatrixSizes& sizes);
 /// format do not count. Matrices with integer codes count only if `requantize` says that they are
 /// rounded. Encoders and plain graphs have no `head`: the results of their last matrices are not
 /// scores of tokens, so these count as `others`.
-MatrixSizes matrix_sizes(const ir::Graph& graph, bool is_decoder, bool requantize);
+MatrixSizes matrix_sizes(const ir::Graph& graph, bool requantize);
 /// Returns the width of the embedding's rows; without an embedding, the width that most linear
 /// layers read. Returns 0 if there is none or it is not fixed.
 std::uint64_t hidden_size(const ir::Graph& graph);
@@ -75,8 +75,7 @@ std::string to_string(const WeightDecision& decision);
 /// empty, is called with every decision. Outside loops, the head is a matrix without another role
 /// whose result is a graph output or, in a decoder, whose input is a single row.
 ir::Graph assign_weight_formats(ir::Graph graph, const FormatPolicy& policy,
-                                const std::function<void(const WeightDecision&)>& on_weight = {},
-                                bool is_decoder = true);
+                                const std::function<void(const WeightDecision&)>& on_weight = {});
 /// Assigns roles and the formats of the policy for PassOptions::weights. In plain graphs, matrices
 /// without another role have the format of query and key rows.
 Result<ir::Graph> assign_weight_formats(ir::Graph graph, const PassContext& context);

@@ -11,8 +11,6 @@ namespace {
 using ir::Dim;
 using ir::ValueId;
 
-constexpr std::string_view kPositions = "position_ids";
-
 /// Returns the index of the operand that contains positions: of a Rope, or of an Embedding or
 /// Gather that looks up rows of a constant table.
 std::optional<std::size_t> position_operand(const Rewriter& rw, const ir::Node& node) {
@@ -105,19 +103,20 @@ ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
 
 }  // namespace
 
-Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;
+Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext&) {
+  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
-  const ValueId ids = input_named(rw.graph(), "input_ids"),
-                past = input_named(rw.graph(), "past.0");
+  const ValueId ids = rw.graph().input(ir::InputKind::kTokenIds),
+                past = rw.graph().input(ir::InputKind::kAttentionCache);
   if (!ids.exists() || !past.exists() || rw.type(ids).rank() != 1) return std::move(rw).finish();
   const Dim seq = rw.type(ids).dims[0];
-  ValueId positions = input_named(rw.graph(), kPositions);
+  ValueId positions = rw.graph().input(ir::InputKind::kPositions);
   const auto need_positions = [&] {
     if (!positions.exists())
-      positions = rw.add_input({std::string(kPositions), {ir::ElementType::kI64, {1, seq}}});
+      positions = rw.add_input(
+          {"position_ids", {ir::ElementType::kI64, {1, seq}}, ir::InputKind::kPositions});
   };
-  IndexAnalysis indices(rw, context.is_decoder);
+  IndexAnalysis indices(rw);
   for (const NodeIndex i : rw.nodes<ir::Binary>()) {
     const ValueId value = rw.node(i).outputs[0];
     const auto masked = masked_positions(rw, indices, value, ids, seq);

@@ -8,7 +8,6 @@ namespace llmc::passes {
 namespace {
 
 /// Name of the graph input that this pass adds.
-constexpr std::string_view kLastPosition = "last_position";
 
 using ir::AffineIndex;
 using ir::Dim;
@@ -48,7 +47,7 @@ std::optional<bool> truth(ir::BinaryKind kind, const AffineIndex& d, std::int64_
 class LengthComparisons {
  public:
   LengthComparisons(Rewriter& rw, const PassContext& context)
-      : rw_(rw), indices_(rw, context.is_decoder), context_(context.options.context) {}
+      : rw_(rw), indices_(rw), context_(context.options.context) {}
 
   /// Replaces the result of node `i` if it compares a length with a number.
   void replace(NodeIndex i) {
@@ -84,7 +83,8 @@ class LengthComparisons {
     if (length.factor != 1) return ir::kNoValue;
     const ir::TensorType type = rw_.type(like);
     if (!last_position_.exists())
-      last_position_ = rw_.add_input({std::string(kLastPosition), {ir::ElementType::kI64, {}}});
+      last_position_ = rw_.add_input(
+          {"last_position", {ir::ElementType::kI64, {}}, ir::InputKind::kLastPosition});
     ValueId value = last_position_;
     if (length.offset != -1) {
       const ValueId more = rw_.emit_constant(ir::make_i64({}, {length.offset + 1}), anchor);
@@ -105,7 +105,7 @@ class LengthComparisons {
 }  // namespace
 
 Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;
+  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   LengthComparisons comparisons(rw, context);
   for (const NodeIndex i : rw.nodes<ir::Binary>()) comparisons.replace(i);

@@ -348,9 +348,9 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
 }  // namespace
 
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // plain graphs have no cache
+  if (!graph.is_decoder()) return graph;  // plain graphs have no cache
   Rewriter rw(std::move(graph));
-  IndexAnalysis indices(rw, context.is_decoder);
+  IndexAnalysis indices(rw);
   BiasTables tables(context.options.context);
   for (const NodeIndex i : rw.nodes<ir::MatMul>()) {
     const ir::Node& node = rw.node(i);
@@ -362,9 +362,8 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
     match->sinks = softmax->sinks;
     rewrite(rw, *match, tables.emit(rw, *match, i), node.outputs[0], i);
   }
-  const std::vector<ValueId> inputs = rw.graph().inputs();
-  for (ValueId input : inputs)
-    if (rw.graph().value(input).name == kMaskInput) rw.drop_input_if_unused(input);
+  const ValueId mask = rw.graph().input(ir::InputKind::kMask);
+  if (mask.exists()) rw.drop_input_if_unused(mask);
   return std::move(rw).finish();
 }
 

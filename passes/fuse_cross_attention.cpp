@@ -94,10 +94,10 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
 
 }  // namespace
 
-Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;
+Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext&) {
+  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
-  IndexAnalysis indices(rw, context.is_decoder);
+  IndexAnalysis indices(rw);
   for (const NodeIndex i : rw.nodes<ir::MatMul>()) {
     const auto found = match_cross(rw, indices, rw.node(i));
     if (!found) continue;

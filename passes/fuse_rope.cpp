@@ -144,7 +144,7 @@ bool rewrite(Rewriter& rw, const RopeMatch& match, NodeIndex anchor, ir::Origin 
   rope.interleaved = match.rotation.interleaved;
   rope.table = match.rotation.cosines[0].kind == RopeFactor::Kind::kColumn;
   const ValueId positions = match.rotation.positions;
-  if (rw.is_input(positions) && rw.graph().value(positions).name == kPositionAxes) {
+  if (rw.graph().value(positions).kind == ir::InputKind::kPositionAxes) {
     if (rope.table) return false;
     for (const RopeFactor& factor : match.rotation.cosines)
       rope.position_axes.push_back(factor.axis);
@@ -183,7 +183,7 @@ Result<ir::Graph> fuse(ir::Graph graph) {
   return std::move(rw).finish();
 }
 
-/// Returns whether at least one rotation reads the elements of `positions`, the input
+/// Returns whether at least one rotation reads the elements of `positions`, the input of kind
 /// kPositionAxes, and nothing else does. Other nodes may read its shape.
 bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
   std::set<ValueId> views{positions};
@@ -209,8 +209,10 @@ bool only_rotations_read(const ir::Graph& graph, ValueId positions) {
 Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
   Rewriter rw(std::move(graph));
   const ir::TensorType type = rw.type(positions);
-  ValueId text = input_named(rw.graph(), "position_ids");
-  if (!text.exists()) text = rw.add_input({"position_ids", {type.element, {1, type.dims[1]}}});
+  ValueId text = rw.graph().input(ir::InputKind::kPositions);
+  if (!text.exists())
+    text = rw.add_input(
+        {"position_ids", {type.element, {1, type.dims[1]}}, ir::InputKind::kPositions});
   const auto axes = static_cast<std::size_t>(*type.dims[0].constant());
   rw.replace(positions, rw.emit(ir::Concat{0}, std::vector<ValueId>(axes, text), 0));
   rw.drop_input_if_unused(positions);
@@ -219,13 +221,13 @@ Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
 
 }  // namespace
 
-Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context) {
-  if (!context.is_decoder) return graph;  // only decoders have positions for the stage
-  const ValueId positions = input_named(graph, kPositionAxes);
+Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
+  if (!graph.is_decoder()) return graph;  // only decoders have positions for the stage
+  const ValueId positions = graph.input(ir::InputKind::kPositionAxes);
   const auto& dims = positions.exists() ? graph.value(positions).type.dims : std::vector<ir::Dim>();
   if (dims.size() != 2 || !dims[0].is_constant()) return fuse(std::move(graph));
   LLMC_TRY(ir::Graph fused, fuse(ir::Graph(graph)));
-  if (only_rotations_read(fused, input_named(fused, kPositionAxes))) return fused;
+  if (only_rotations_read(fused, fused.input(ir::InputKind::kPositionAxes))) return fused;
   LLMC_TRY(graph, with_text_positions(std::move(graph), positions));
   return fuse(std::move(graph));
 }

@@ -70,9 +70,9 @@ Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext& context);
 /// positions) on axis 0 of constants [max_positions, n] for cos and sin. They become one
 /// f32[max_positions, rotary_dim] constant (cos | sin), and the node has `table`.
 ///
-/// If the positions are the input `position_axes` i64[n, S] (multimodal RoPE), the rope has the
-/// attribute `position_axes`: the row of each frequency. If anything but such rotations reads the
-/// elements of this input, it is first replaced by n copies of `position_ids`, which are the
+/// If the positions are the input of kind kPositionAxes i64[n, S], the rope has the attribute
+/// `position_axes`: the row of each frequency. If anything but such rotations reads the
+/// elements of this input, it is first replaced by n copies of the input of kind kPositions, the
 /// positions of text.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
@@ -111,7 +111,7 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context);
 /// `bias` f32[heads, context] if, besides the head, they depend only on the distance of query and
 /// key or only on the key, like relative position bias and ALiBi (position_bias.h). A constant
 /// score of one more key for each head, which is dropped after the softmax (attention sink),
-/// becomes `sinks`. The graph input `attention_mask` is removed if it has no other users.
+/// becomes `sinks`. The input of kind kMask is removed if it has no other users.
 ///
 /// Otherwise the graph is unchanged, for example for more than one query without a mask, another
 /// bias, a mask or bias before the softcap, a batch other than 1, heads repeated in another order,

@@ -218,9 +218,7 @@ const AffineIndex* IndexAnalysis::find(ValueId value) {
   const ir::Node* node = rw_.producer(value);
   const auto* shape = rw_.shape_values().find(value);
   if (!node) {
-    // position_ids is past, past + 1, … by the runtime's convention.
-    if (is_decoder_ && rw_.is_input(value) && rw_.graph().value(value).name == "position_ids" &&
-        type.rank() > 0) {
+    if (rw_.graph().value(value).kind == ir::InputKind::kPositions && type.rank() > 0) {
       found = ir::uniform_index(Dim::symbol("past"), type.rank());
       found->steps.back() = Dim(type.dims.back() == Dim(1) ? 0 : 1);
     }

@@ -28,12 +28,12 @@ struct IndexRun {
 /// Where, comparisons with the same result for all elements, elementwise integer arithmetic and
 /// views (ir/index_map.h). Integers that are cast to floats are included.
 ///
-/// By the runtime's convention for one sequence, a decoder's input `position_ids` is past, past +
-/// 1, … along its last axis. Results are cached, so the producers of a value must not be rewritten
+/// By the runtime's convention for one sequence, an input of kind kPositions is past, past + 1, …
+/// along its last axis. Results are cached, so the producers of a value must not be rewritten
 /// between queries.
 class IndexAnalysis {
  public:
-  IndexAnalysis(const Rewriter& rw, bool is_decoder) : rw_(rw), is_decoder_(is_decoder) {}
+  explicit IndexAnalysis(const Rewriter& rw) : rw_(rw) {}
 
   /// Returns the affine function of the index that gives the elements of `value`; nullptr if none
   /// is known.
@@ -67,7 +67,6 @@ class IndexAnalysis {
   std::optional<ir::AffineIndex> component(ir::ValueId tuples, std::size_t c, const ir::Dim& size);
 
   const Rewriter& rw_;
-  const bool is_decoder_;
   std::map<ir::ValueId, std::optional<ir::AffineIndex>> known_;
   int depth_ = 0;
 };

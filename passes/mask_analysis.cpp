@@ -346,8 +346,7 @@ FoundBand MaskAnalysis::bias(ValueId value) {
   if (indices_.always_false(value)) return Band{};
   const ir::Node* node = rw_.producer(value);
   if (!node) {
-    const bool mask = rw_.is_input(value) && rw_.graph().value(value).name == kMaskInput &&
-                      is_f32(rw_, value) &&
+    const bool mask = rw_.graph().value(value).kind == ir::InputKind::kMask && is_f32(rw_, value) &&
                       rw_.type(value).dims == std::vector<Dim>{1, 1, shape_.queries, shape_.keys};
     return mask ? FoundBand(Band{std::nullopt, shape_.past}) : std::nullopt;
   }

@@ -61,7 +61,7 @@ bool MaskAnalysis::compute_hides_with(ValueId value, double number) {
   if (const auto known = number_everywhere(value)) return *known == 0 || *known == number;
   const ir::Node* node = rw_.producer(value);
   if (!node)  // the importers' mask
-    return rw_.graph().value(value).name == kMaskInput &&
+    return rw_.graph().value(value).kind == ir::InputKind::kMask &&
            number == static_cast<double>(std::numeric_limits<float>::lowest());
   if (const auto* constant = std::get_if<ir::ConstantOp>(&node->op))
     return constant->data->element_count() <= kMaxStored &&

@@ -99,12 +99,6 @@ std::vector<ir::Dim> without_ones(std::vector<ir::Dim> dims) {
   return dims;
 }
 
-ValueId input_named(const ir::Graph& graph, std::string_view name) {
-  for (const ValueId input : graph.inputs())
-    if (graph.value(input).name == name) return input;
-  return ir::kNoValue;
-}
-
 bool is_f32(const Rewriter& rw, ValueId value, std::size_t rank) {
   const ir::TensorType& type = rw.type(value);
   return type.element == ir::ElementType::kF32 && type.rank() >= rank;

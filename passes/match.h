@@ -92,9 +92,6 @@ ir::ConstantPtr row_constant(const Rewriter& rw, ir::ValueId value, ir::ValueId 
 ir::ValueId constant_operand(Rewriter& rw, ir::ValueId value, const ir::ConstantPtr& data,
                              NodeIndex anchor);
 
-/// Returns the graph's input with this name; kNoValue if there is none.
-ir::ValueId input_named(const ir::Graph& graph, std::string_view name);
-
 /// Returns whether two constants have the same element type, dims and bytes. Constants larger than
 /// `limit` bytes are equal only if they are the same object.
 bool same_data(const ir::ConstantPtr& a, const ir::ConstantPtr& b,

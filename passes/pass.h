@@ -33,10 +33,6 @@ struct WeightDecision;
 
 struct PassContext {
   PassOptions options;
-  /// Whether the graph is a decoder, whose inputs are `input_ids` (token ids), `position_ids`
-  /// (their positions), `attention_mask` and the cache `past.0`, `past.1`, …. Inputs of a plain
-  /// graph have no such meaning, even with the same names.
-  bool is_decoder = true;
   /// Called by assign_weight_formats with its decision about each matrix; may be empty.
   std::function<void(const WeightDecision&)> on_weight = {};
 };

@@ -119,7 +119,7 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
     for (std::string& name : before)
       if (!kept.contains(name)) report.dropped_inputs.push_back(std::move(name));
     // Inputs of a plain graph are parameters of the compiled function.
-    LLMC_CHECK(options.context.is_decoder || report.dropped_inputs.empty());
+    LLMC_CHECK(result.graph.is_decoder() || report.dropped_inputs.empty());
     result.reports.push_back(std::move(report));
     if (options.dump)
       LLMC_RETURN_IF_ERROR(options.dump(result.reports.size(), entry.name, result.graph));

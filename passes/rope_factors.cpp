@@ -92,9 +92,10 @@ std::optional<std::vector<std::int64_t>> shape_of_one_token(const std::vector<Di
   return shape;
 }
 
-/// Returns whether `value` is the input kPositionAxes, with several positions of each token.
+/// Returns whether `value` is the input of kind kPositionAxes, with several positions of each
+/// token.
 bool is_position_axes(const Rewriter& rw, ValueId value) {
-  if (!rw.is_input(value) || rw.graph().value(value).name != kPositionAxes) return false;
+  if (rw.graph().value(value).kind != ir::InputKind::kPositionAxes) return false;
   const std::vector<Dim>& dims = rw.type(value).dims;
   return dims.size() == 2 && shape_of_one_token(dims, 1);
 }

@@ -12,10 +12,6 @@
 /// Analysis for fuse_rope: finds values that consist of the factors of rotations.
 namespace llmc::passes {
 
-/// Name of the decoder input with the positions of each token on n axes, i64[n, seq] (multimodal
-/// RoPE: time, height, width).
-inline constexpr std::string_view kPositionAxes = "position_axes";
-
 /// A factor that depends only on the token: 1, a position p, an angle p*f, its cosine or sine, or a
 /// column of a table of cosines or sines.
 struct RopeFactor {
@@ -47,7 +43,7 @@ class RopeFactorAnalysis {
   static constexpr std::int64_t kMaxColumns = 1 << 12;
   static constexpr int kMaxDepth = 64;
 
-  explicit RopeFactorAnalysis(const Rewriter& rw) : rw_(rw), indices_(rw, /*is_decoder=*/true) {}
+  explicit RopeFactorAnalysis(const Rewriter& rw) : rw_(rw), indices_(rw) {}
 
   /// Returns the factors of `value`; nullptr if it contains anything else.
   const RopeFactors* find(ir::ValueId value);

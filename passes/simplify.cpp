@@ -293,11 +293,11 @@ bool gather_of_one_component(Rewriter& rw, NodeIndex i) {
 }
 
 /// Replaces elements selected from equal integers, such as token types, by these integers.
-bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
+bool selected_from_equal(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
   if (!std::holds_alternative<ir::GatherElements>(node.op)) return false;
   const ir::ElementType element = rw.type(node.inputs[0]).element;
-  const auto known = IndexAnalysis(rw, is_decoder).uniform(node.inputs[0]);
+  const auto known = IndexAnalysis(rw).uniform(node.inputs[0]);
   const auto number = known ? known->constant() : std::nullopt;
   if (!number || *number != static_cast<std::int32_t>(*number) ||
       (element != ir::ElementType::kI32 && element != ir::ElementType::kI64))
@@ -312,9 +312,9 @@ bool selected_from_equal(Rewriter& rw, NodeIndex i, bool is_decoder) {
 /// Replaces a ScatterNd or ScatterElements that overwrites a block. With a step of 1, the result is
 /// a Concat of the data before the block, the updates, and the data after it; with larger steps, a
 /// Gather from data and updates.
-bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
+bool overwritten_block(Rewriter& rw, NodeIndex i) {
   const ir::Node& node = rw.node(i);
-  const auto runs = IndexAnalysis(rw, is_decoder).overwritten_block(node);
+  const auto runs = IndexAnalysis(rw).overwritten_block(node);
   if (!runs) return false;
   const ValueId data = node.inputs[0], result = node.outputs[0];
   const std::vector<ir::Dim> dims = rw.type(data).dims;
@@ -371,7 +371,7 @@ bool overwritten_block(Rewriter& rw, NodeIndex i, bool is_decoder) {
 
 }  // namespace
 
-Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context) {
+Result<ir::Graph> simplify(ir::Graph graph, const PassContext&) {
   // A rule can enable another one for an earlier node, so the rules are applied until nothing
   // changes.
   constexpr int kMaxRounds = 8;
@@ -387,8 +387,7 @@ Result<ir::Graph> simplify(ir::Graph graph, const PassContext& context) {
       merge_views(rw, i) || merge_transposes(rw, i) || view_of_concat(rw, i) ||
           concat_of_split(rw, i) || concat_of_empty(rw, i) || last_row_as_gather(rw, i) ||
           first_row_as_gather(rw, i) || rows_of_elements(rw, i) || gather_of_one_component(rw, i) ||
-          overwritten_block(rw, i, context.is_decoder) ||
-          selected_from_equal(rw, i, context.is_decoder);
+          overwritten_block(rw, i) || selected_from_equal(rw, i);
     }
     const bool changed = rw.changed();
     LLMC_TRY(graph, std::move(rw).finish());

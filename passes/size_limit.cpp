@@ -57,7 +57,7 @@ std::optional<std::int64_t> rows_of_slice(const Rewriter& rw, const ir::Node& no
 
 std::optional<std::int64_t> size_limit(const ir::Graph& graph, const ir::Dim& dim) {
   const Rewriter rw{ir::Graph(graph)};
-  IndexAnalysis indices(rw, /*is_decoder=*/false);
+  IndexAnalysis indices(rw);
   std::optional<std::int64_t> limit;
   for (const NodeIndex i : rw.nodes<ir::Gather, ir::Slice>()) {
     const ir::Node& node = rw.node(i);

@@ -155,12 +155,13 @@ void move_view_after(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> to_linear(ir::Graph graph, const PassContext& context) {
+  const bool is_decoder = graph.is_decoder();
   Rewriter rw(std::move(graph));
   TransposedConstants transposed(rw);
   for (const NodeIndex i : rw.nodes()) {
     if (convert_matmul(rw, i, transposed) || convert_gemm(rw, i, transposed) || add_bias(rw, i))
       continue;
-    if (context.is_decoder) {
+    if (is_decoder) {
       convert_gather(rw, i);
     } else if (context.options.weights != ir::WeightFormat::kUnset) {
       convert_lookup(rw, i);

@@ -118,8 +118,8 @@ Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 
 // ---- Positions and caches
 
-/// Replaces positions that a graph computes by the input `position_ids` i64[1, seq], which the
-/// runtime provides.
+/// Replaces positions that a graph computes by the input of kind kPositions, which the runtime
+/// provides.
 ///
 ///   p = past + range(0, seq) | cumsum(mask of ones) - 1, cut to the new tokens | …
 ///   rope(x, p, f), embedding of p, gather(table, p)

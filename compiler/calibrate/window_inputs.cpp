@@ -25,22 +25,24 @@ Result<Tensor> input_of(const ir::Value& value, const std::vector<std::int32_t>&
     if (!size) return problem("has an unknown size");
     dims.push_back(*size);
   }
-  if (value.name == "input_ids") return reference::i64_tensor(dims, {window.begin(), window.end()});
-  if (value.name == "position_ids" || value.name == "position_axes") {
+  if (value.kind == ir::InputKind::kTokenIds)
+    return reference::i64_tensor(dims, {window.begin(), window.end()});
+  if (value.kind == ir::InputKind::kPositions || value.kind == ir::InputKind::kPositionAxes) {
     std::vector<std::int64_t> positions;  // one row, or equal rows
     for (std::int64_t row = 0; row < dims[0]; ++row)
       for (std::int64_t t = 0; t < tokens; ++t) positions.push_back(t);
     return reference::i64_tensor(dims, std::move(positions));
   }
-  if (value.name == "attention_mask") {
+  if (value.kind == ir::InputKind::kMask) {
     std::vector<float> mask;
     for (std::int64_t t = 0; t < tokens; ++t)
       for (std::int64_t key = 0; key < tokens; ++key)
         mask.push_back(key <= t ? 0.0f : std::numeric_limits<float>::lowest());
     return reference::f32_tensor(dims, std::move(mask));
   }
-  if (value.name.starts_with("past.")) return reference::zeros(value.type.element, dims);
-  return problem(value.name.starts_with("state.") ? "is a state" : "is another one");
+  if (value.kind == ir::InputKind::kAttentionCache)
+    return reference::zeros(value.type.element, dims);
+  return problem(value.kind == ir::InputKind::kRecurrent ? "is a state" : "is another one");
 }
 
 }  // namespace

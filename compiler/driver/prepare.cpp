@@ -52,8 +52,10 @@ Result<ir::Graph> run_passes(const ir::Graph& graph, const CompileOptions& optio
 bool loses_image_positions(const ir::Module& module, const ir::Graph& stages) {
   const ir::Graph* const encoder = module.media_encoder();
   if (encoder == nullptr || encoder->name == importer::kAudioEncoder) return false;
-  const std::string& axes = module.interface.position_axes;
-  return !axes.empty() && !passes::input_named(stages, axes).exists();
+  const auto has_axes = [](const ir::Graph& graph) {
+    return graph.input(ir::InputKind::kPositionAxes).exists();
+  };
+  return has_axes(module.graph()) && !has_axes(stages);
 }
 
 /// Computes the tokens of options.system_prompt, if it is set.
@@ -124,7 +126,7 @@ struct EncoderGraph {
 Result<EncoderGraph> prepare_encoder(const ir::Graph& graph, const CompileOptions& options) {
   EncoderGraph encoder;
   passes::PipelineOptions pipeline;
-  pipeline.context = {.options = {.weights = options.quant}, .is_decoder = false};
+  pipeline.context = {.options = {.weights = options.quant}};
   LLMC_TRY(passes::PipelineResult result, passes::run_pipeline(graph, pipeline));
   encoder.stages = std::move(result.graph);
   return encoder;
@@ -208,8 +210,7 @@ Result<Prepared> prepare_plain(const CompileOptions& options, Source source,
   prepared.model = std::move(source.model);
   report(progress, "passes", 0, 0);
   const auto quant = options.quant_given ? options.quant : passes::QuantScheme();
-  LLMC_TRY(const ir::Graph stages,
-           run_passes(graph, options, {.options = {.weights = quant}, .is_decoder = false}));
+  LLMC_TRY(const ir::Graph stages, run_passes(graph, options, {.options = {.weights = quant}}));
   clock.finish("passes");
   report(progress, "plan", 0, 0);
   auto plans = plan_targets(stages, planned, options, targets);
@@ -419,8 +420,7 @@ Result<Prepared> prepare_stages(const ir::Graph& stages, const CompileOptions& o
 
 Result<plan::Plan> plan_graph(const ir::Graph& graph, plan::PlanOptions options,
                               passes::QuantScheme quant) {
-  LLMC_TRY(const ir::Graph stages,
-           run_passes(graph, {}, {.options = {.weights = quant}, .is_decoder = false}));
+  LLMC_TRY(const ir::Graph stages, run_passes(graph, {}, {.options = {.weights = quant}}));
   options.entry = ir::EntryKind::kRun;
   return plan::make_plan(stages, options);
 }

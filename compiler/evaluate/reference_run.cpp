@@ -38,29 +38,15 @@ Result<ReferenceRun> ReferenceRun::create(const ir::Module& module, std::int64_t
   run.vocabulary_ = vocabulary;
   run.recurrent_ = module.is_recurrent();
   if (const ir::Graph* const encoder = module.encoder()) run.encoder_.emplace(ir::Graph(*encoder));
-  std::size_t sources = 0;
   for (const ir::ValueId id : graph.inputs()) {
     const ir::Value& value = graph.value(id);
-    if (value.name == "input_ids") {
-      run.inputs_.push_back(InputKind::kTokens);
-    } else if (value.name == "attention_mask") {
-      run.inputs_.push_back(InputKind::kMask);
-    } else if (value.name == "position_ids" || value.name == "position_axes") {
-      run.inputs_.push_back(InputKind::kPositions);
-    } else if (value.name.starts_with("past.")) {
-      run.inputs_.push_back(InputKind::kPast);
-      LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 0, 0));
-      run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
-    } else if (value.name.starts_with("state.")) {
-      run.inputs_.push_back(InputKind::kPast);
-      LLMC_TRY(std::vector<std::int64_t> dims, bind(value, 1, 0));
-      run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
-    } else if (run.encoder_ && value.name == fmt::format("source.{}", sources)) {
-      run.inputs_.push_back(InputKind::kSource);  // in the order of the encoder's outputs
-      ++sources;
-    } else {
+    const bool recurrent = value.kind == ir::InputKind::kRecurrent;
+    if (value.kind == ir::InputKind::kNone ||
+        (value.kind == ir::InputKind::kSource && !run.encoder_))
       return unsupported(fmt::format("the graph has an input '{}'", printable(value.name)));
-    }
+    if (!recurrent && value.kind != ir::InputKind::kAttentionCache) continue;
+    LLMC_TRY(std::vector<std::int64_t> dims, bind(value, recurrent ? 1 : 0, 0));
+    run.caches_.push_back(reference::zeros(value.type.element, std::move(dims)));
   }
   if (graph.outputs().size() != run.caches_.size() + 1) {
     return unsupported("the graph does not return logits and every cache");
@@ -101,22 +87,23 @@ Result<std::vector<float>> ReferenceRun::run_at_once(std::span<const std::int32_
   const auto count = static_cast<std::int64_t>(tokens.size());
   const ir::Graph& graph = interpreter_.graph();
   std::vector<reference::Tensor> values;
-  std::size_t cache = 0, source = 0;
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    LLMC_TRY(std::vector<std::int64_t> dims,
-             bind(graph.value(graph.inputs()[i]), count, position_, source_rows_));
-    switch (inputs_[i]) {
-      case InputKind::kTokens:
+  std::size_t cache = 0;
+  for (const ir::ValueId id : graph.inputs()) {
+    const ir::Value& input = graph.value(id);
+    LLMC_TRY(std::vector<std::int64_t> dims, bind(input, count, position_, source_rows_));
+    switch (input.kind) {
+      case ir::InputKind::kTokenIds:
         values.push_back(reference::i64_tensor(std::move(dims), {tokens.begin(), tokens.end()}));
         break;
-      case InputKind::kPositions: {
+      case ir::InputKind::kPositions:
+      case ir::InputKind::kPositionAxes: {
         std::vector<std::int64_t> positions;  // one row, or several equal rows
         for (std::int64_t row = 0; row < dims[0]; ++row)
           for (std::int64_t t = 0; t < count; ++t) positions.push_back(position_ + t);
         values.push_back(reference::i64_tensor(std::move(dims), std::move(positions)));
         break;
       }
-      case InputKind::kMask: {
+      case ir::InputKind::kMask: {
         std::vector<float> mask;
         for (std::int64_t t = 0; t < count; ++t) {
           for (std::int64_t key = 0; key < position_ + count; ++key) {
@@ -126,12 +113,16 @@ Result<std::vector<float>> ReferenceRun::run_at_once(std::span<const std::int32_
         values.push_back(reference::f32_tensor(std::move(dims), std::move(mask)));
         break;
       }
-      case InputKind::kSource:
-        values.push_back(sources_[source++]);
+      case ir::InputKind::kSource:
+        values.push_back(sources_[static_cast<std::size_t>(input.layer)]);
         break;
-      case InputKind::kPast:
+      case ir::InputKind::kAttentionCache:
+      case ir::InputKind::kRecurrent:
         values.push_back(std::move(caches_[cache++]));
         break;
+      case ir::InputKind::kLastPosition:  // only passes add it
+      case ir::InputKind::kNone:
+        LLMC_CHECK(false);
     }
   }
   LLMC_TRY(std::vector<reference::Tensor> results, interpreter_.evaluate(values));

@@ -30,13 +30,11 @@ class ReferenceRun {
   /// Like run(), in one call of the graph.
   Result<std::vector<float>> run_at_once(std::span<const std::int32_t> tokens);
 
-  enum class InputKind : std::uint8_t { kTokens, kMask, kPositions, kPast, kSource };
   explicit ReferenceRun(ir::Graph graph) : interpreter_(std::move(graph)) {}
 
   reference::Interpreter interpreter_;
   std::optional<reference::Interpreter> encoder_;
   std::vector<reference::Tensor> sources_;  // in the order of the encoder's outputs
-  std::vector<InputKind> inputs_;
   /// Past keys and values, and recurrent states, in the order of the graph's inputs.
   std::vector<reference::Tensor> caches_;
   bool recurrent_ = false;  // the graph is run for one token at a time

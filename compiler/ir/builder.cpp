@@ -10,9 +10,9 @@ Builder::Builder(Graph graph)
     if (!value.name.empty()) names_.emplace(value.name, 2);
 }
 
-ValueId Builder::input(std::string name, TensorType type) {
+ValueId Builder::input(std::string name, TensorType type, InputKind kind, std::int64_t layer) {
   fresh_.avoid(type);
-  return graph_.add_input({unique_name(name), std::move(type)});
+  return graph_.add_input({unique_name(name), std::move(type), kind, layer});
 }
 
 ValueId Builder::constant(ConstantPtr data, std::string name, Origin origin) {

@@ -23,7 +23,8 @@ class Builder {
   Graph& mutable_graph() { return graph_; }
   const ShapeValues& shape_values() const { return known_; }
 
-  ValueId input(std::string name, TensorType type);
+  ValueId input(std::string name, TensorType type, InputKind kind = InputKind::kNone,
+                std::int64_t layer = 0);
   ValueId constant(ConstantPtr data, std::string name = {}, Origin origin = {});
   /// Appends a node and returns its outputs. Outputs without an element in `names` have no name.
   /// Fails like infer(), without changing the graph.

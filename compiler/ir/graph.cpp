@@ -1,5 +1,7 @@
 #include "compiler/ir/graph.h"
 
+#include <algorithm>
+
 #include "compiler/support/check.h"
 
 namespace llmc::ir {
@@ -51,6 +53,17 @@ Value& Graph::value(ValueId id) {
 const Node& Graph::node(NodeId id) const {
   LLMC_CHECK(id.index < nodes_.size());
   return nodes_[id.index];
+}
+
+ValueId Graph::input(InputKind kind, std::int64_t layer) const {
+  for (const ValueId id : inputs_)
+    if (value(id).kind == kind && value(id).layer == layer) return id;
+  return kNoValue;
+}
+
+bool Graph::is_decoder() const {
+  return std::ranges::any_of(inputs_,
+                             [&](ValueId id) { return value(id).kind != InputKind::kNone; });
 }
 
 UseDef::UseDef(const Graph& graph)

@@ -23,9 +23,28 @@ struct NodeId {
   friend auto operator<=>(const NodeId&, const NodeId&) = default;
 };
 
+/// What an input of a decoder contains. Inputs of plain graphs and of loop bodies are kNone: only
+/// the caller knows what they contain.
+enum class InputKind : std::uint8_t {
+  kNone,
+  kTokenIds,   // i64[seq]
+  kMask,       // f32[1, 1, seq, past + seq], added to the scores; causal
+  kPositions,  // i64[1, seq]: past, past + 1, …
+  /// i64[n, seq]: n positions per token for multimodal RoPE, such as time, height and width. For
+  /// text, all n equal kPositions.
+  kPositionAxes,
+  kLastPosition,  // i64[]: position of the last token of the call
+  // A layer's state before the call (StateKind in module.h).
+  kAttentionCache,
+  kSource,
+  kRecurrent,
+};
+
 struct Value {
   std::string name;  // as in the model, untrusted; unique within the graph; may be empty
   TensorType type;
+  InputKind kind = InputKind::kNone;
+  std::int64_t layer = 0;  // of a state
 };
 
 /// File and node of the model from which a node was imported: untrusted text for messages and for
@@ -71,6 +90,10 @@ class Graph {
   const Value& value(ValueId id) const;
   Value& value(ValueId id);
   const Node& node(NodeId id) const;
+  /// Returns the input of a kind other than kNone; kNoValue if there is none.
+  ValueId input(InputKind kind, std::int64_t layer = 0) const;
+  /// Returns whether any input has a kind other than kNone.
+  bool is_decoder() const;
   std::vector<Node>& mutable_nodes() { return nodes_; }
   std::vector<ValueId>& mutable_outputs() { return outputs_; }
   std::vector<ValueId>& mutable_inputs() { return inputs_; }

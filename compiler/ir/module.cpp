@@ -14,11 +14,9 @@ bool Module::is_recurrent() const {
 }
 
 std::int64_t Module::vocabulary() const {
-  for (const ValueId output : graph().outputs()) {
-    const auto& [name, type] = graph().value(output);
-    if (name == interface.logits && type.rank() > 0) return type.dims.back().constant().value_or(0);
-  }
-  return 0;
+  if (!is_decoder() || graph().outputs().empty()) return 0;
+  const TensorType& logits = graph().value(graph().outputs().front()).type;
+  return logits.rank() > 0 ? logits.dims.back().constant().value_or(0) : 0;
 }
 
 Module plain_module(Graph graph) {

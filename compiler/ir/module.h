@@ -6,8 +6,7 @@
 
 #include "compiler/ir/graph.h"
 
-/// The compiled unit: its graphs, the values that outlive a call, and the purposes of inputs and
-/// outputs.
+/// The compiled unit: its graphs, and the values that outlive a call.
 namespace llmc::ir {
 
 /// What an entry computes. All entries but kForward are plain graphs: they have no states, and
@@ -33,7 +32,7 @@ enum class StateKind : std::uint8_t {
   /// call appends its tokens. Dropping the last tokens rewinds the state.
   kAttentionCache,
   /// Keys and values of an encoder-decoder's encoded source: f32[2, kv_heads, rows, head_dim].
-  /// kEncode computes it as its output of the same name. kForward reads it as an input and does not
+  /// kEncode computes that of layer i as its output i. kForward reads it as an input and does not
   /// change it. The only input of kEncode is token ids i64[source], or features f32[1, …]. In
   /// kForward, `rows` is the symbol `source`; in kEncode, it follows from the size of the input.
   kSource,
@@ -44,34 +43,21 @@ enum class StateKind : std::uint8_t {
   kRecurrent,
 };
 
-/// One state of a module. Its input and output are given by name, because passes keep names but
-/// change ValueIds.
+/// One state of a module. The input of kForward with the same kind and layer (InputKind in graph.h)
+/// is the state before the call.
 struct State {
   StateKind kind = StateKind::kAttentionCache;
   std::int64_t layer = 0;  // layers are numbered in execution order
-  std::string input;       // graph input with the state before the call
-  std::string output;      // graph output with the state after it; empty for kSource
   CacheLayout layout = CacheLayout::kSequenceFirst;
   std::int64_t kv_heads = 0, head_dim = 0;
 };
 
-/// Names of the other inputs and outputs of kForward, by purpose. A name is empty if there is no
-/// such value. In a plain graph all names are empty.
-struct Interface {
-  std::string token_ids;  // i64[seq]
-  std::string mask;       // f32[1, 1, seq, past + seq], added to the scores
-  std::string positions;  // i64[1, seq]
-  /// i64[n, seq]: n positions per token for RoPE. For text, all n equal `positions`.
-  std::string position_axes;
-  std::string logits;  // f32[…, vocabulary]: one row for the last token, or one row per token
-  std::string hidden;  // f32[…, width], one row per token, if the graph ends before the logits
-};
-
-/// A module owns its graphs; copies share the data of constants.
+/// A module owns its graphs; copies share the data of constants. The outputs of kForward are the
+/// logits f32[…, vocabulary], one row for the last token or one row per token, and the states other
+/// than kSource after the call, in the order of `states`.
 struct Module {
   std::vector<Entry> entries;
   std::vector<State> states;  // by kind, then by layer
-  Interface interface;
 
   /// Returns the graph of the first entry: kForward or kRun.
   const Graph& graph() const { return entries.front().graph; }
@@ -79,12 +65,13 @@ struct Module {
   /// Return the graph of kEncode or kEncodeMedia, or nullptr.
   const Graph* encoder() const { return entry(EntryKind::kEncode); }
   const Graph* media_encoder() const { return entry(EntryKind::kEncodeMedia); }
-  /// Returns whether the module can generate text: whether it has states.
-  bool is_decoder() const { return !states.empty(); }
+  /// Returns whether the module can generate text.
+  bool is_decoder() const { return graph().is_decoder(); }
   /// Returns whether any state is kRecurrent. The graph then computes token by token: except for
   /// attention's cache, no value depends on another token's row.
   bool is_recurrent() const;
-  /// Returns the number of logits per token; 0 if there are no logits or the number is symbolic.
+  /// Returns the number of logits of a decoder per token; 0 if the module is no decoder or the
+  /// number is symbolic.
   std::int64_t vocabulary() const;
 
  private:

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "compiler/ir/graph.h"
@@ -57,6 +58,12 @@ struct EnumInfo<ElementType> {
 template <>
 struct EnumInfo<CacheLayout> {
   static constexpr std::array<std::string_view, 2> names{"sequence_first", "heads_first"};
+};
+template <>
+struct EnumInfo<InputKind> {
+  static constexpr auto names =
+      std::to_array<std::string_view>({"none", "token_ids", "mask", "positions", "position_axes",
+                                       "last_position", "attention_cache", "source", "recurrent"});
 };
 template <>
 struct EnumInfo<ActivationFn> {
@@ -256,10 +263,18 @@ constexpr std::span<const std::string_view> names_of() {
   }
 }
 
-/// Calls f(field) for each attribute field of T.
+/// Attributes of graph inputs.
+inline constexpr std::tuple kInputFields{rare("kind", &Value::kind), rare("layer", &Value::layer)};
+
+/// Calls f(field) for each attribute field of T, an operator struct or Value.
 template <class T, class F>
 constexpr void for_each_field(F&& f) {
-  std::apply([&](const auto&... fields) { (f(fields), ...); }, kOpInfo<T>.fields);
+  const auto visit = [&](const auto&... fields) { (f(fields), ...); };
+  if constexpr (std::is_same_v<T, Value>) {
+    std::apply(visit, kInputFields);
+  } else {
+    std::apply(visit, kOpInfo<T>.fields);
+  }
 }
 
 Arity arity(const Op& op);

@@ -26,7 +26,9 @@ class GraphParser {
       LLMC_RETURN_IF_ERROR(lexer_.expect(':'));
       LLMC_TRY(auto type, read_.type());
       fresh_.avoid(type);
-      const ValueId id = graph_.add_input({result.name, std::move(type)});
+      Value input{result.name, std::move(type)};
+      LLMC_RETURN_IF_ERROR(read_.attributes(input));
+      const ValueId id = graph_.add_input(std::move(input));
       LLMC_RETURN_IF_ERROR(bind(result, id));
     }
     LLMC_RETURN_IF_ERROR(lexer_.expect(')'));

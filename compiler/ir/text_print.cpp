@@ -92,8 +92,10 @@ class Printer {
     out += fmt::format("{} @{}(", header, name_text(graph_.name));
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
       const ValueId id = graph_.inputs()[i];
-      out += fmt::format("{}{}: {}", i > 0 ? ", " : "", value_text(id),
-                         to_string(graph_.value(id).type));
+      const Value& input = graph_.value(id);
+      out += fmt::format("{}{}: {}", i > 0 ? ", " : "", value_text(id), to_string(input.type));
+      const std::string attributes = attributes_text(input);
+      if (!attributes.empty()) out += " " + attributes;
     }
     out += ") {\n";
     for (const Node& node : graph_.nodes()) {

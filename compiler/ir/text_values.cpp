@@ -209,4 +209,8 @@ Status ValueReader::attributes(Op& op) {
   return std::visit([&](auto& o) { return struct_attributes(o); }, op);
 }
 
+Status ValueReader::attributes(Value& input) {
+  return lexer_.peek().is('{') ? struct_attributes(input) : ok_status();
+}
+
 }  // namespace llmc::ir

@@ -29,8 +29,9 @@ class ValueReader {
   Result<TensorType> type();
   /// Parses a constant: a type with constant dims, then data, such as f32[2] {1, 2}.
   Result<ConstantPtr> constant();
-  /// Parses {name = value, …}, if present, into `op`.
+  /// Parse {name = value, …}, if present, into `op` or the attributes of a graph input.
   Status attributes(Op& op);
+  Status attributes(Value& input);
 
  private:
   Result<ConstantPtr> data(ElementType element, std::vector<std::int64_t> dims);

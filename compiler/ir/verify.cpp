@@ -1,12 +1,20 @@
 #include "compiler/ir/verify.h"
 
+#include <algorithm>
+#include <set>
 #include <unordered_set>
+#include <utility>
 
 #include "compiler/ir/infer.h"
 #include "compiler/ir/op_info.h"
 
 namespace llmc::ir {
 namespace {
+
+bool is_state(InputKind kind) {
+  return kind == InputKind::kAttentionCache || kind == InputKind::kSource ||
+         kind == InputKind::kRecurrent;
+}
 
 class Verifier {
  public:
@@ -16,6 +24,7 @@ class Verifier {
   Status run() {
     LLMC_RETURN_IF_ERROR(check_values());
     for (const ValueId input : graph_.inputs()) LLMC_RETURN_IF_ERROR(define(input, "an input"));
+    LLMC_RETURN_IF_ERROR(check_kinds());
     std::vector<Diagnostic> problems;
     for (const Node& node : graph_.nodes()) {
       // Continue after an invalid node, so that one run reports all of them. Its outputs are
@@ -74,6 +83,29 @@ class Verifier {
     if (defined_[id.index])
       return problem("value '" + graph_.value(id).name + "' is defined twice");
     defined_[id.index] = true;
+    return ok_status();
+  }
+
+  /// Checks that values with a kind are inputs of the outermost graph, that no two have the same
+  /// kind and layer, and that their elements have the type of InputKind.
+  Status check_kinds() {
+    std::set<std::pair<InputKind, std::int64_t>> kinds;
+    for (const ValueId id : graph_.inputs()) {
+      const Value& input = graph_.value(id);
+      if (input.kind == InputKind::kNone) continue;
+      const std::string kind(EnumInfo<InputKind>::names[static_cast<std::size_t>(input.kind)]);
+      if (around_ != nullptr) return problem("an input of a loop body has the kind " + kind);
+      if (!kinds.insert({input.kind, input.layer}).second)
+        return problem("two inputs have the kind " + kind);
+      const bool floats = input.kind == InputKind::kMask || is_state(input.kind);
+      if (input.type.element != (floats ? ElementType::kF32 : ElementType::kI64))
+        return problem("input '" + input.name + "' of the kind " + kind + " has the type " +
+                       to_string(input.type));
+    }
+    if (std::ranges::count_if(graph_.values(), [](const Value& value) {
+          return value.kind != InputKind::kNone;
+        }) != std::ssize(kinds))
+      return problem("a value that is no input has a kind");
     return ok_status();
   }
 

@@ -137,7 +137,7 @@ Error with_decoder_hint(const Error& error, const ModelFiles& model) {
 /// them.
 Status note_image_positions(const ModelFiles& model, FileSet& files, ImportedModel& bound) {
   LLMC_TRY(const Part part, open_part(files, model.name, FileRole::kModel));
-  if (has_position_axes(part) && bound.module.interface.position_axes.empty())
+  if (has_position_axes(part) && !bound.graph().input(ir::InputKind::kPositionAxes).exists())
     bound.warnings.push_back(without_image_positions(model.name));
   return ok_status();
 }

@@ -14,20 +14,6 @@
 namespace llmc::plan {
 namespace {
 
-/// Returns the layer of an input with a name such as "past.7" (compiler/onnx/model.h).
-std::optional<std::uint32_t> layer_of(std::string_view name, std::string_view prefix) {
-  constexpr std::size_t kMaxDigits = 5;
-  if (!name.starts_with(prefix) || name.size() == prefix.size() ||
-      name.size() > prefix.size() + kMaxDigits)
-    return {};
-  std::uint32_t layer = 0;
-  for (const char c : name.substr(prefix.size())) {
-    if (c < '0' || c > '9') return {};
-    layer = layer * 10 + static_cast<std::uint32_t>(c - '0');
-  }
-  return layer;
-}
-
 /// Merges diagnostics that differ only in the node. Names the first node and counts the others.
 std::vector<Diagnostic> merge_repeated(const std::vector<Diagnostic>& all) {
   std::vector<Diagnostic> merged;
@@ -320,25 +306,37 @@ bool Lowerer::lower_view(Scope& scope, const ir::Node& node) {
 
 void Lowerer::bind_decoder_inputs(Scope& scope) {
   for (const ir::ValueId id : graph_.inputs()) {
-    const std::string& name = graph_.value(id).name;
-    if (name == "input_ids") {
-      binding(scope, id) = TokensBinding{};
-    } else if (name == "position_ids") {
-      binding(scope, id) = PositionsBinding{};
-    } else if (name == "position_axes") {
-      binding(scope, id) = PositionAxesBinding{
-          static_cast<std::uint32_t>(graph_.value(id).type.dims[0].constant().value_or(0))};
-    } else if (name == "last_position") {
-      binding(scope, id) = LastPositionBinding{};
-      scope.of_call.insert(id.index);
-    } else if (const auto source = layer_of(name, "source.")) {
-      binding(scope, id) = SourceBinding{*source};
-      program_.sources = std::max(program_.sources, *source + 1);
-    } else if (const auto layer = layer_of(name, "past.")) {
-      binding(scope, id) = PastBinding{*layer};
-      program_.layers = std::max(program_.layers, *layer + 1);
-    } else if (layer_of(name, "state.")) {
-      bind_state(scope, id);
+    const ir::Value& input = graph_.value(id);
+    const auto layer = static_cast<std::uint32_t>(input.layer);
+    switch (input.kind) {
+      case ir::InputKind::kTokenIds:
+        binding(scope, id) = TokensBinding{};
+        break;
+      case ir::InputKind::kPositions:
+        binding(scope, id) = PositionsBinding{};
+        break;
+      case ir::InputKind::kPositionAxes:
+        binding(scope, id) = PositionAxesBinding{
+            static_cast<std::uint32_t>(input.type.dims[0].constant().value_or(0))};
+        break;
+      case ir::InputKind::kLastPosition:
+        binding(scope, id) = LastPositionBinding{};
+        scope.of_call.insert(id.index);
+        break;
+      case ir::InputKind::kSource:
+        binding(scope, id) = SourceBinding{layer};
+        program_.sources = std::max(program_.sources, layer + 1);
+        break;
+      case ir::InputKind::kAttentionCache:
+        binding(scope, id) = PastBinding{layer};
+        program_.layers = std::max(program_.layers, layer + 1);
+        break;
+      case ir::InputKind::kRecurrent:
+        bind_state(scope, id);
+        break;
+      case ir::InputKind::kNone:
+      case ir::InputKind::kMask:  // a node that reads it has no operand
+        break;
     }
   }
   recurrent_nodes_ = nodes_of_recurrences(scope);

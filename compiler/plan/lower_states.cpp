@@ -9,10 +9,11 @@
 namespace llmc::plan {
 
 ir::ValueId Lowerer::new_state(ir::ValueId input) const {
-  const std::string wanted = "next_" + graph_.value(input).name;
-  for (const ir::ValueId output : graph_.outputs())
-    if (graph_.value(output).name == wanted) return output;
-  return {};
+  const auto caches = std::ranges::count(graph_.inputs(), ir::InputKind::kAttentionCache,
+                                         [&](ir::ValueId id) { return graph_.value(id).kind; });
+  // The outputs are the logits, the caches and the states (ir/module.h).
+  const auto index = static_cast<std::size_t>(1 + caches + graph_.value(input).layer);
+  return index < graph_.outputs().size() ? graph_.outputs()[index] : ir::kNoValue;
 }
 
 void Lowerer::bind_state(Scope& scope, ir::ValueId input) {

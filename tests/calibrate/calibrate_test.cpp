@@ -21,7 +21,7 @@ using reference::Tensor;
 /// Two layers in a loop, each with a gated MLP in q4, whose down projection is in q8, and a head in
 /// q6. The residual is what the next matrix of the layer reads with its norm.
 constexpr const char* kModel = R"(
-graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, past, 1, 64], %past.1: f32[2, 1, past, 1, 64]) {
+graph @model(%input_ids: i64[seq] {kind = token_ids}, %past.0: f32[2, 1, past, 1, 64] {kind = attention_cache}, %past.1: f32[2, 1, past, 1, 64] {kind = attention_cache, layer = 1}) {
   %table = constant f32[50, 64] random(1, 1)
   %x = embedding %input_ids, %table {format = q4} : f32[seq, 64]
   %shape = constant i64[3] {1, -1, 64}
@@ -78,7 +78,7 @@ TEST(Calibrate, MatricesAreRoundedForTheInputsAfterRoundedOnes) {
   // The same model, unrolled by hand, in the interpreter: the layers' matrices are those of
   // `matrices`, and the values in front of each matrix are returned.
   const char* unrolled = R"(
-graph @model(%input_ids: i64[seq], %past.0: f32[2, 1, 0, 1, 64],
+graph @model(%input_ids: i64[seq] {kind = token_ids}, %past.0: f32[2, 1, 0, 1, 64] {kind = attention_cache},
     %a0: f32[192, 64], %a1: f32[192, 64], %a2: f32[64, 96],
     %b0: f32[192, 64], %b1: f32[192, 64], %b2: f32[64, 96], %head: f32[50, 64]) {
   %table = constant f32[50, 64] random(1, 1)
@@ -180,7 +180,8 @@ TEST(Calibrate, RefusesValuesThatAreNotFinite) {
 
 TEST(Calibrate, RefusesInputsThatADecoderDoesNotHave) {
   std::string text = kModel;
-  text.replace(text.find("%past.1: f32[2, 1, past, 1, 64]"), 7, "%other ");
+  const std::string past = "%past.1: f32[2, 1, past, 1, 64] {kind = attention_cache, layer = 1}";
+  text.replace(text.find(past), past.size(), "%other : f32[2, 1, past, 1, 64]");
   const std::size_t use = text.find("%past.1 {count");
   text.replace(use, 7, "%other ");
   Options options;

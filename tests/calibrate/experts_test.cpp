@@ -46,7 +46,7 @@ std::string model(const std::string& inputs, const std::string& matrices,
   %scaled$ = mul %down$, %factors$ : f32[seq, 2, 64]
   %sum$ = reduce_sum %scaled$ {axes = [1], keep_dims = false} : f32[seq, 64]
 )";
-  std::string text = "graph @model(%input_ids: i64[seq]" + inputs + R"() {
+  std::string text = "graph @model(%input_ids: i64[seq] {kind = token_ids}" + inputs + R"() {
   %table = constant f32[50, 24] random(1, 1)
   %short = embedding %input_ids, %table : f32[seq, 24]
   %wide = constant f32[64, 24] random(2, 0.3)

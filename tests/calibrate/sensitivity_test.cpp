@@ -18,7 +18,7 @@ using reference::Tensor;
 /// Two layers in a loop and a head for the last token. The matrices of the second layer are larger,
 /// so that its results have more influence on the logits.
 constexpr const char* kSmallModel = R"(
-graph @model(%input_ids: i64[seq]) {
+graph @model(%input_ids: i64[seq] {kind = token_ids}) {
   %table = constant f32[50, 64] random(1, 1)
   %x = embedding %input_ids, %table : f32[seq, 64]
   %y = loop %x {count = 2, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
@@ -109,7 +109,7 @@ TEST(ProductsOf, AMatrixOfAllLayersIsListedForEach) {
 TEST(MeasureLosses, AreDivergencesOfTheModelWithOneRoundedMatrix) {
   // The same model by hand: the matrices are inputs, and all tokens have logits.
   const char* unrolled = R"(
-graph @model(%input_ids: i64[seq], %w1: f32[96, 64], %w3: f32[64, 96], %w2: f32[96, 64],
+graph @model(%input_ids: i64[seq] {kind = token_ids}, %w1: f32[96, 64], %w3: f32[64, 96], %w2: f32[96, 64],
     %w4: f32[64, 96], %head: f32[50, 64]) {
   %table = constant f32[50, 64] random(1, 1)
   %h = embedding %input_ids, %table : f32[seq, 64]

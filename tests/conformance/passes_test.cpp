@@ -28,7 +28,6 @@ void run(const std::string& what, std::span<const PassEntry> entries,
          const importer::BoundModel& bound) {
   SCOPED_TRACE(what);
   passes::PipelineOptions options;
-  options.context.is_decoder = false;
   const auto result = passes::run_passes(bound.model.graph(), entries, options);
   ASSERT_TRUE(result.ok()) << format(result.error().first());
   const auto outputs = reference::evaluate(result->graph, inputs_of(result->graph, bound));

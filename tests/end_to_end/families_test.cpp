@@ -37,7 +37,8 @@ std::vector<std::vector<float>> reference(const ir::Graph& graph,
     inputs.push_back(reference::zeros(type.element, dims));
     auto& integers = inputs.back().integers;
     for (std::size_t i = 0; i < integers.size(); ++i) {
-      integers[i] = graph.value(id).name == "input_ids" ? prompt[i] : static_cast<std::int64_t>(i);
+      integers[i] = graph.value(id).kind == ir::InputKind::kTokenIds ? prompt[i]
+                                                                     : static_cast<std::int64_t>(i);
     }
   }
   const auto outputs = reference::evaluate(graph, inputs);

@@ -70,6 +70,17 @@ TEST(Text, PrintsAsDocumented) {
   EXPECT_EQ(print(parsed(text)), text);
 }
 
+TEST(Text, KindsOfInputsGoThroughTextUnchanged) {
+  const std::string text =
+      "graph @g(%a: i64[seq] {kind = token_ids}, %b: f32[2] {kind = attention_cache}, "
+      "%c: f32[2] {kind = recurrent, layer = 3}, %d: f32[2]) {\n  return %d\n}\n";
+  const auto graph = parse(text);
+  ASSERT_TRUE(graph.ok()) << graph.error().first().message;
+  EXPECT_EQ(graph->value(graph->inputs()[2]).kind, InputKind::kRecurrent);
+  EXPECT_EQ(graph->value(graph->inputs()[2]).layer, 3);
+  EXPECT_EQ(print(*graph), text);
+}
+
 TEST(Text, TypesMayBeLeftOut) {
   const Graph graph = parsed("graph @g(%x: f32[seq, 4]) { %y = neg %x return %y }");
   EXPECT_EQ(to_string(graph.value(graph.outputs()[0]).type), "f32[seq, 4]");

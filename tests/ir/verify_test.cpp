@@ -58,6 +58,31 @@ TEST(Verify, SingleAssignment) {
   EXPECT_THAT(problem(same_input), HasSubstr("'x' is defined twice"));
 }
 
+TEST(Verify, KindsOfInputs) {
+  const auto decoder = [](const std::string& inputs) {
+    return raw("graph @g(" + inputs + ") { return %a }");
+  };
+  EXPECT_EQ(problem(decoder("%a: i64[seq] {kind = token_ids}, %b: i64[1, seq] {kind = positions}, "
+                            "%c: f32[2] {kind = source}, %d: f32[2] {kind = source, layer = 1}")),
+            "(none)");
+  EXPECT_THAT(problem(decoder("%a: f32[seq] {kind = token_ids}")),
+              HasSubstr("input 'a' of the kind token_ids has the type f32[seq]"));
+  EXPECT_THAT(problem(decoder("%a: i64[2] {kind = recurrent}")), HasSubstr("kind recurrent"));
+  EXPECT_THAT(problem(decoder("%a: f32[2] {kind = source}, %b: f32[2] {kind = source}")),
+              HasSubstr("two inputs have the kind source"));
+  Graph graph = small();
+  graph.value(graph.outputs()[0]).kind = InputKind::kMask;
+  EXPECT_THAT(problem(graph), HasSubstr("a value that is no input has a kind"));
+  Graph body;
+  body.add_output(body.add_input({"x", kPair, InputKind::kMask}));
+  Loop loop = one_iteration();
+  loop.body = std::make_shared<Graph>(std::move(body));
+  Graph around;
+  const ValueId x = around.add_input({"x", kPair});
+  around.add_output(around.append(loop, {x}, kPair));
+  EXPECT_THAT(problem(around), HasSubstr("an input of a loop body has the kind mask"));
+}
+
 TEST(Verify, Order) {
   Graph graph = small();
   const ValueId later = graph.add_value({"later", kPair});

@@ -61,12 +61,13 @@ TEST_F(LlmcOpt, RunsNamedPassesAndThePipeline) {
 }
 
 TEST_F(LlmcOpt, FunctionsHaveTheirOwnAttention) {
-  const char* const attention =
-      "graph @g(%q: f32[5, 4], %k: f32[4, 6], %v: f32[6, 4]) {"
-      " %s = matmul %q, %k %p = softmax %s {axis = -1} %y = matmul %p, %v return %y }";
-  EXPECT_THAT(run({"--pipeline", "--function"}, attention).standard_output,
+  const std::string header = "graph @g(%q: f32[5, 4], %k: f32[4, 6], %v: f32[6, 4]";
+  const std::string body =
+      " { %s = matmul %q, %k %p = softmax %s {axis = -1} %y = matmul %p, %v return %y }";
+  EXPECT_THAT(run({"--pipeline"}, header + ")" + body).standard_output,
               HasSubstr("scaled_attention"));
-  EXPECT_THAT(run({"--pipeline"}, attention).standard_output,
+  const std::string decoder = header + ", %ids: i64[seq] {kind = token_ids})" + body;
+  EXPECT_THAT(run({"--pipeline"}, decoder).standard_output,
               ::testing::Not(HasSubstr("scaled_attention")));
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compiler/onnx/model.h"
+#include "tests/ir/verify_states.h"
 #include "tests/onnx/imported.h"
 #include "tests/support/small_stack.h"
 #include "tests/support_onnx/tiny_recurrent.h"
@@ -24,9 +25,13 @@ TEST(RecurrentStates, KeepTheirNamesIfOneBecomesAnother) {
   const auto model = importer::import_model(path);
   ASSERT_TRUE(model.ok()) << format(model.error().first());
   const ir::Graph& graph = model->module.graph();
+  EXPECT_TRUE(ir::testing::verify_states(model->module).ok());
   for (const ir::State& state : model->module.states) {
-    EXPECT_EQ(count_of(graph, graph.inputs(), state.input), 1) << state.input;
-    EXPECT_EQ(count_of(graph, graph.outputs(), state.output), 1) << state.output;
+    const bool cache = state.kind == ir::StateKind::kAttentionCache;
+    const std::string before = (cache ? "past." : "state.") + std::to_string(state.layer);
+    const std::string after = (cache ? "present." : "next_state.") + std::to_string(state.layer);
+    EXPECT_EQ(count_of(graph, graph.inputs(), before), 1) << before;
+    EXPECT_EQ(count_of(graph, graph.outputs(), after), 1) << after;
   }
 }
 

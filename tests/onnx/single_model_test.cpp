@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/ir/verify.h"
-#include "tests/ir/verify_interface.h"
+#include "tests/ir/verify_states.h"
 #include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/onnx_builder.h"
@@ -79,11 +79,11 @@ TEST_P(StackedModel, KeepsACacheForEachLayer) {
     ASSERT_TRUE(model.ok()) << errors(model.error());
     ASSERT_TRUE(ir::verify(model->graph()).ok());
     ASSERT_TRUE(model->is_decoder());
-    EXPECT_TRUE(ir::testing::verify_interface(model->module).ok());
+    EXPECT_TRUE(ir::testing::verify_states(model->module).ok());
     EXPECT_EQ(std::ssize(model->module.states), 2);
     EXPECT_EQ(model->module.vocabulary(), 3);
-    EXPECT_TRUE(model->module.interface.mask.empty());
-    EXPECT_TRUE(model->module.interface.positions.empty());
+    EXPECT_FALSE(model->graph().input(ir::InputKind::kMask).exists());
+    EXPECT_FALSE(model->graph().input(ir::InputKind::kPositions).exists());
     DecoderRunner runner(*model);
     std::vector<std::int64_t> ids;
     for (const std::int64_t id : {1, 0, 2, 1}) {
@@ -152,12 +152,12 @@ TEST(HuggingFaceModel, IsFedOneSequence) {
   ASSERT_TRUE(model.ok()) << errors(model.error());
   ASSERT_TRUE(ir::verify(model->graph()).ok());
   ASSERT_TRUE(model->is_decoder());
-  EXPECT_TRUE(ir::testing::verify_interface(model->module).ok());
+  EXPECT_TRUE(ir::testing::verify_states(model->module).ok());
   EXPECT_EQ(std::ssize(model->module.states), 1);
   EXPECT_EQ(model->module.states[0].kv_heads, 1);
   EXPECT_EQ(model->module.states[0].layout, ir::CacheLayout::kHeadsFirst);
-  EXPECT_FALSE(model->module.interface.positions.empty());
-  EXPECT_TRUE(model->module.interface.mask.empty());
+  EXPECT_TRUE(model->graph().input(ir::InputKind::kPositions).exists());
+  EXPECT_FALSE(model->graph().input(ir::InputKind::kMask).exists());
   DecoderRunner runner(*model);
   EXPECT_EQ(*runner.feed({7, 1, 4}), (Floats{7 + 1 + 4 + 0 + 1 + 2, 3}));
   EXPECT_EQ(*runner.feed({10}), (Floats{7 + 1 + 4 + 10 + 0 + 1 + 2 + 3, 4}));

@@ -7,7 +7,7 @@
 
 #include "compiler/ir/verify.h"
 #include "compiler/onnx/model.h"
-#include "tests/ir/verify_interface.h"
+#include "tests/ir/verify_states.h"
 #include "tests/onnx/imported.h"
 #include "tests/support_onnx/decoder_runner.h"
 #include "tests/support_onnx/tiny_llama.h"
@@ -47,7 +47,7 @@ TEST_P(SplitModel, ComputesWhatItsForwardPassSays) {
   ASSERT_TRUE(imported.ok()) << errors(imported.error());
   const auto verified = ir::verify(imported->graph());
   ASSERT_TRUE(verified.ok()) << errors(verified.error());
-  EXPECT_TRUE(ir::testing::verify_interface(imported->module).ok());
+  EXPECT_TRUE(ir::testing::verify_states(imported->module).ok());
 
   // Once in one go, once in chunks of 3, 1 and 2 tokens over the cache.
   const std::vector<std::int64_t> ids{1, 17, 258, 40, 5, 99};
@@ -79,8 +79,8 @@ TEST_P(SplitModel, SaysWhatItIs) {
   EXPECT_EQ(imported->module.states[0].layout, config.layout == TinyLayout::kSequenceFirst
                                                    ? ir::CacheLayout::kSequenceFirst
                                                    : ir::CacheLayout::kHeadsFirst);
-  EXPECT_FALSE(imported->module.interface.mask.empty());
-  EXPECT_FALSE(imported->module.interface.positions.empty());
+  EXPECT_TRUE(imported->graph().input(ir::InputKind::kMask).exists());
+  EXPECT_TRUE(imported->graph().input(ir::InputKind::kPositions).exists());
   EXPECT_EQ(imported->prompt_template, "%s");
   ASSERT_TRUE(imported->tokenizer.has_value());
   EXPECT_EQ(imported->tokenizer->tokens, config.vocabulary);

@@ -96,8 +96,8 @@ TEST(VisionModel, PositionsOfTextAreEqualOnAllAxes) {
     const auto model = importer::import_model(folder.path() / "vision");
     ASSERT_TRUE(model.ok());
     EXPECT_TRUE(model->warnings.empty());
-    EXPECT_EQ(model->module.interface.position_axes, "position_axes");
-    EXPECT_TRUE(model->module.interface.positions.empty());
+    EXPECT_TRUE(model->graph().input(ir::InputKind::kPositionAxes).exists());
+    EXPECT_FALSE(model->graph().input(ir::InputKind::kPositions).exists());
   }
 }
 
@@ -154,7 +154,7 @@ TEST(VisionModel, ReadsPositionsAsTheyAreDeclared) {
   });
   ASSERT_TRUE(four.ok()) << format(four.error().first());
   EXPECT_EQ(axes_of(*four), "i64[3, seq]");
-  EXPECT_FALSE(four->module.interface.positions.empty());
+  EXPECT_TRUE(four->graph().input(ir::InputKind::kPositions).exists());
   EXPECT_EQ(logits_of(folder.path() / "vision"), expected);
 
   for (const int rows : {0, 17}) {

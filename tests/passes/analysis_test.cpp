@@ -43,7 +43,7 @@ constexpr int kDoublings = 50;
 
 struct Analysed {
   explicit Analysed(const std::string& text)
-      : rw(parsed(text)), indices(rw, /*is_decoder=*/true), value(rw.graph().outputs()[0]) {}
+      : rw(parsed(text)), indices(rw), value(rw.graph().outputs()[0]) {}
   Rewriter rw;
   IndexAnalysis indices;
   ir::ValueId value;
@@ -124,7 +124,7 @@ TEST(SizeLimit, KnowsNoPositionsOfAnInput) {
   return %x
 })");
   EXPECT_EQ(size_limit(graph, Dim::symbol("seq")), std::nullopt)
-      << "only a decoder's position_ids begin at past";
+      << "only inputs of kind positions begin at past";
 }
 
 TEST(VocabularyLimit, IsTheSmallestTable) {

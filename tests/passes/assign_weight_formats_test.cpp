@@ -15,8 +15,9 @@ using ir::WeightRole;
 using ::testing::ElementsAre;
 
 /// A layer with a matrix of every role except kQueryKey and kValue.
-constexpr std::string_view kLayer = R"(graph @g(%input_ids: i64[seq], %position_ids: i64[1, seq],
-    %past.0: f32[2, 1, past, 1, 4]) {
+constexpr std::string_view kLayer =
+    R"(graph @g(%input_ids: i64[seq] {kind = token_ids}, %position_ids: i64[1, seq] {kind = positions},
+    %past.0: f32[2, 1, past, 1, 4] {kind = attention_cache}) {
   %t = constant f32[16, 8] random(1, 1)
   %a = embedding %input_ids, %t
   %p = squeeze %position_ids {axes = [0]}
@@ -118,16 +119,18 @@ TEST(FormatPolicy, ALargeHeadHas4BitsIfTheOthersGetMoreForThem) {
 }
 
 TEST(MatrixSizes, CountsMatricesWithoutAFormat) {
-  const MatrixSizes sizes = matrix_sizes(parsed(kLayer), true, false);
+  const MatrixSizes sizes = matrix_sizes(parsed(kLayer), false);
   EXPECT_EQ(sizes.hidden, 8u);
   EXPECT_EQ(sizes.head, 16u * 8);
   EXPECT_EQ(sizes.others, 64u + 16 * 8 + 64);
-  const MatrixSizes encoder = matrix_sizes(parsed(kLayer), false, false);
+  ir::Graph plain = parsed(kLayer);
+  for (const ir::ValueId input : plain.inputs()) plain.value(input).kind = ir::InputKind::kNone;
+  const MatrixSizes encoder = matrix_sizes(plain, false);
   EXPECT_EQ(encoder.head, 0u);
   EXPECT_EQ(encoder.others, sizes.others + sizes.head);
   const ir::Graph decided =
       assign_weight_formats(parsed(kLayer), format_policy(WeightFormat::kQ8, {}));
-  EXPECT_EQ(matrix_sizes(decided, true, false).head, 0u);
+  EXPECT_EQ(matrix_sizes(decided, false).head, 0u);
   const ir::Graph layers = parsed(R"(graph @g(%x: f32[1, seq, 4]) {
   %y = loop %x {count = 2, carried = 1, per_iteration_inputs = 0, per_iteration_outputs = 0}
     parameters [
@@ -139,17 +142,17 @@ TEST(MatrixSizes, CountsMatricesWithoutAFormat) {
     } : f32[1, seq, 4]
   return %y
 })");
-  EXPECT_EQ(matrix_sizes(layers, true, false).others, 2u * 16);
+  EXPECT_EQ(matrix_sizes(layers, false).others, 2u * 16);
 }
 
 TEST(MatrixSizes, CodesCountIfTheyAreRounded) {
-  const ir::Graph graph = parsed(R"(graph @g(%x: f32[seq, 32]) {
+  const ir::Graph graph = parsed(R"(graph @g(%ids: i64[seq] {kind = token_ids}, %x: f32[seq, 32]) {
   %w = constant f32[64, 32] quantized(i8[64, 32] splat(3), f32[64, 1] splat(0.5), _, [1, 32])
   %y = linear %x, %w
   return %y
 })");
-  EXPECT_EQ(matrix_sizes(graph, true, false).head, 0u);
-  EXPECT_EQ(matrix_sizes(graph, true, true).head, 64u * 32);
+  EXPECT_EQ(matrix_sizes(graph, false).head, 0u);
+  EXPECT_EQ(matrix_sizes(graph, true).head, 64u * 32);
 }
 
 TEST(QuantScheme, HasAName) {

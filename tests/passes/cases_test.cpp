@@ -40,7 +40,6 @@ struct Case {
   std::string file, name, comment, before, after, reason;
   std::vector<std::string> passes, mends;
   bool unchanged = false;
-  bool is_decoder = true;
 };
 
 void PrintTo(const Case& c, std::ostream* out) {
@@ -68,8 +67,6 @@ std::vector<Case> read_cases(const std::filesystem::path& path) {
       std::istringstream names(line.substr(8));
       for (std::string name; std::getline(names >> std::ws, name, ',');)
         cases.back().passes.push_back(name);
-    } else if (line == "graph: plain") {
-      cases.back().is_decoder = false;
     } else if (line.starts_with("reason: ")) {
       cases.back().reason = line.substr(8);
     } else if (line.starts_with("mend: ")) {
@@ -102,7 +99,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names, bool is_decoder) {
+Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
   std::vector<PassEntry> entries;
   for (const std::string& name : names) {
     const PassEntry* entry = find_pass(name);
@@ -113,7 +110,6 @@ Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names, bo
   options.context.options.weights = kQ4Mixed;
   options.context.options.requantize = true;
   options.context.options.context = 8;
-  options.context.is_decoder = is_decoder;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));
   return std::move(result.graph);
 }
@@ -164,7 +160,7 @@ std::optional<std::pair<ir::Graph, ir::Graph>> before_and_after(const std::strin
     ADD_FAILURE() << format(status.error().first());
     return std::nullopt;
   }
-  auto after = run(*before, c.passes, c.is_decoder);
+  auto after = run(*before, c.passes);
   if (!after.ok()) {
     ADD_FAILURE() << format(after.error().first());
     return std::nullopt;
@@ -206,7 +202,6 @@ void update_cases() {
     for (const Case& c : cases) {
       text << c.comment << "=== case " << c.name << "\npasses: ";
       for (std::size_t i = 0; i < c.passes.size(); ++i) text << (i ? ", " : "") << c.passes[i];
-      if (!c.is_decoder) text << "\ngraph: plain";
       if (!c.reason.empty()) text << "\nreason: " << c.reason;
       for (const std::string& mend : c.mends) text << "\nmend: " << mend;
       text << "\n--- before\n" << c.before;
@@ -215,7 +210,7 @@ void update_cases() {
         text << "--- unchanged\n\n";
       } else {
         text << "--- after\n";
-        auto after = before.ok() ? run(*before, c.passes, c.is_decoder) : std::move(before);
+        auto after = before.ok() ? run(*before, c.passes) : std::move(before);
         text << (after.ok() ? ir::print(*after) : c.after) << '\n';
       }
     }

@@ -22,8 +22,7 @@ std::string graph_with_groups(int count) {
 
 bool converts(int count, ir::WeightFormat format) {
   const ir::Graph before = parsed(graph_with_groups(count));
-  const auto after =
-      channels_last_conv(before, {.options = {.weights = format}, .is_decoder = false});
+  const auto after = channels_last_conv(before, {.options = {.weights = format}});
   return after.ok() && ir::print(*after) != ir::print(before);
 }
 

@@ -37,7 +37,7 @@ Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64
     for (std::size_t i = 0; i < tensor.integers.size(); ++i)
       tensor.integers[i] = positions ? past + static_cast<std::int64_t>(i)
                                      : static_cast<std::int64_t>(next(seed) % 5);
-    if (value.name == "attention_mask") {
+    if (value.kind == ir::InputKind::kMask) {
       const std::int64_t keys = dims.back(), queries = dims[dims.size() - 2];
       for (std::size_t i = 0; i < tensor.floats.size(); ++i) {
         const auto key = static_cast<std::int64_t>(i) % keys;

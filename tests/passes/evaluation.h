@@ -14,8 +14,8 @@ namespace llmc::passes::testing {
 using Inputs = std::map<std::string, reference::Tensor>;
 using Bindings = std::map<std::string, std::int64_t>;
 
-/// Returns a tensor for each input of `graph`, by name: floats in [-1, 1), `attention_mask` causal
-/// over past + seq keys, integers with "position" in their name counting from `past`, other
+/// Returns a tensor for each input of `graph`, by name: floats in [-1, 1), the mask causal over
+/// past + seq keys, integers with "position" in their name counting from `past`, other
 /// integers in 0 … 4.
 Inputs make_inputs(const ir::Graph& graph, const Bindings& bindings, std::uint64_t seed);
 

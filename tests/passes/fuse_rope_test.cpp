@@ -41,14 +41,15 @@ std::string fused(std::string_view text) {
 
 // For text, all rows are equal to position_ids.
 TEST(PositionAxes, ArePositionsOfTextIfAnythingElseReadsThem) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  EXPECT_EQ(
+      fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq] {kind = position_axes}) {
   %p = unsqueeze %position_axes {axes = [2]}
 )" + angles_of_second_axis() +
-                  rotation() + R"(  %largest = reduce_max %position_axes {axes = [1]}
+            rotation() + R"(  %largest = reduce_max %position_axes {axes = [1]}
   return %y, %largest
 }
 )"),
-            R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {
+      R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq] {kind = positions}) {
   %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
   %0 = constant f32[2] {1, 0.25}
   %y = rope %x, %position_ids, %0 {rotary_dim = 4, heads_first = true} : f32[1, 2, seq, 4]
@@ -59,14 +60,15 @@ TEST(PositionAxes, ArePositionsOfTextIfAnythingElseReadsThem) {
 }
 
 TEST(PositionAxes, StayIfOthersReadTheirShape) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  EXPECT_EQ(
+      fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq] {kind = position_axes}) {
   %p = unsqueeze %position_axes {axes = [2]}
   %size = shape %p {begin = 1, end = 2}
 )" + angles_of_second_axis() +
-                  rotation() + R"(  return %y, %size
+            rotation() + R"(  return %y, %size
 }
 )"),
-            R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+      R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq] {kind = position_axes}) {
   %p = unsqueeze %position_axes {axes = [2]} : i64[2, seq, 1]
   %size = shape %p {begin = 1, end = 2} : i64[1]
   %0 = constant f32[2] {1, 0.25}
@@ -77,7 +79,9 @@ TEST(PositionAxes, StayIfOthersReadTheirShape) {
 }
 
 TEST(PositionAxes, ArePositionsOfTextIfARotationReadsAnUnknownAxis) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq], %axis: i64[1]) {
+  EXPECT_EQ(
+      fused(
+          R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq] {kind = position_axes}, %axis: i64[1]) {
   %p = gather %position_axes, %axis {axis = 0}
   %pf = cast %p {to = f32}
   %freqs = constant f32[1, 1, 2] {1, 0.25}
@@ -87,10 +91,11 @@ TEST(PositionAxes, ArePositionsOfTextIfARotationReadsAnUnknownAxis) {
   %angles = unsqueeze %aa {axes = [1]}
   %cos = cos %angles
   %sin = sin %angles
-)" + rotation() + R"(  return %y
+)" + rotation() +
+          R"(  return %y
 }
 )"),
-            R"(graph @g(%x: f32[1, 2, seq, 4], %axis: i64[1], %position_ids: i64[1, seq]) {
+      R"(graph @g(%x: f32[1, 2, seq, 4], %axis: i64[1], %position_ids: i64[1, seq] {kind = positions}) {
   %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
   %p = gather %position_axes, %axis {axis = 0} : i64[1, seq]
   %0 = constant f32[2] {1, 0.25}
@@ -101,12 +106,12 @@ TEST(PositionAxes, ArePositionsOfTextIfARotationReadsAnUnknownAxis) {
 }
 
 TEST(PositionAxes, AreNoInputIfOnlyTheirShapeIsRead) {
-  EXPECT_EQ(fused(R"(graph @g(%position_axes: i64[2, seq]) {
+  EXPECT_EQ(fused(R"(graph @g(%position_axes: i64[2, seq] {kind = position_axes}) {
   %size = shape %position_axes {begin = 1, end = 2}
   return %size
 }
 )"),
-            R"(graph @g(%position_ids: i64[1, seq]) {
+            R"(graph @g(%position_ids: i64[1, seq] {kind = positions}) {
   %position_axes = concat %position_ids, %position_ids {axis = 0} : i64[2, seq]
   %size = shape %position_axes {begin = 1, end = 2} : i64[1]
   return %size
@@ -115,7 +120,8 @@ TEST(PositionAxes, AreNoInputIfOnlyTheirShapeIsRead) {
 }
 
 TEST(PositionAxes, ArePositionsOfTextIfTheyIndexATable) {
-  EXPECT_EQ(fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq]) {
+  EXPECT_EQ(
+      fused(R"(graph @g(%x: f32[1, 2, seq, 4], %position_axes: i64[2, seq] {kind = position_axes}) {
   %table = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
   %all = gather %table, %position_axes {axis = 0}
   %h = constant i64[1] {1}
@@ -125,10 +131,11 @@ TEST(PositionAxes, ArePositionsOfTextIfTheyIndexATable) {
   %ss = concat %s, %s {axis = 2}
   %cos = unsqueeze %cc {axes = [0]}
   %sin = unsqueeze %ss {axes = [0]}
-)" + rotation() + R"(  return %y
+)" + rotation() +
+            R"(  return %y
 }
 )"),
-            R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq]) {
+      R"(graph @g(%x: f32[1, 2, seq, 4], %position_ids: i64[1, seq] {kind = positions}) {
   %0 = constant f32[3, 4] {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}
   %y = rope %x, %position_ids, %0 {rotary_dim = 4, heads_first = true, table = true} : f32[1, 2, seq, 4]
   return %y

@@ -151,8 +151,8 @@ TEST(Hostile, LongChainsAndManyUsers) {
   const ir::TensorType type{ir::ElementType::kF32, {1, seq, 2, 8}};
   const ir::TensorType angle{ir::ElementType::kF32, {1, seq, 1, 8}};
   const ir::ValueId x = graph.add_input({"x", type});
-  const ir::ValueId positions =
-      graph.add_input({"position_ids", {ir::ElementType::kI64, {1, seq, 1, 1}}});
+  const ir::ValueId positions = graph.add_input(
+      {"position_ids", {ir::ElementType::kI64, {1, seq, 1, 1}}, ir::InputKind::kPositions});
   ir::ValueId p = graph.append(ir::Cast{}, {positions}, {ir::ElementType::kF32, {1, seq, 1, 1}});
   const ir::ValueId f = graph.append_constant(ir::make_random({8}, 1, 1));
   ir::ValueId a = graph.append(ir::Binary{ir::BinaryKind::kMul}, {p, f}, angle);

@@ -12,7 +12,7 @@ namespace {
 
 /// Three layers with one cache each, an invariant and named parameters.
 constexpr std::string_view kWhole = R"(
-graph @g(%x: f32[1, seq, 8], %position_ids: i64[1, seq], %past.0: f32[2, 1, past, 1, 4], %past.1: f32[2, 1, past, 1, 4], %past.2: f32[2, 1, past, 1, 4]) {
+graph @g(%x: f32[1, seq, 8], %position_ids: i64[1, seq] {kind = positions}, %past.0: f32[2, 1, past, 1, 4] {kind = attention_cache}, %past.1: f32[2, 1, past, 1, 4] {kind = attention_cache, layer = 1}, %past.2: f32[2, 1, past, 1, 4] {kind = attention_cache, layer = 2}) {
   %y, %present.0, %present.1, %present.2 = loop %x, %past.0, %past.1, %past.2, %position_ids {count = 3, carried = 1, per_iteration_inputs = 1, per_iteration_outputs = 1}
     parameters [
       ["w0" f32[16, 8] random(1, 0.5), "w1" f32[16, 8] random(3, 0.5), "w2" f32[16, 8] random(5, 0.5)],

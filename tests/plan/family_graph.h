@@ -44,9 +44,13 @@ class FamilyText {
   explicit FamilyText(const Family& family) : f_(family) {}
 
   ir::Graph build() {
-    std::string inputs = "%input_ids: i64[seq], %position_ids: i64[1, seq]", presents;
+    std::string inputs =
+        "%input_ids: i64[seq] {kind = token_ids}, %position_ids: i64[1, seq] {kind = positions}";
+    std::string presents;
     for (std::int64_t i = 0; i < f_.layers; ++i) {
-      inputs += fmt::format(", %past.{}: f32[2, 1, past, {}, {}]", i, f_.kv_heads, f_.head_dim);
+      inputs +=
+          fmt::format(", %past.{}: f32[2, 1, past, {}, {}] {{kind = attention_cache, layer = {}}}",
+                      i, f_.kv_heads, f_.head_dim, i);
       presents += fmt::format(", %present.{}", i);
     }
     line("%rows = constant i64[3] {{1, -1, {}}}", f_.hidden);

@@ -20,9 +20,7 @@ ir::Graph parse(const std::string& text) {
 }
 
 ir::Graph fused(const std::string& text) {
-  passes::PassContext plain;
-  plain.is_decoder = false;
-  auto graph = passes::fuse_scaled_attention(parse(text), plain);
+  auto graph = passes::fuse_scaled_attention(parse(text), {});
   EXPECT_TRUE(graph.ok() && ir::verify(*graph).ok());
   return *std::move(graph);
 }

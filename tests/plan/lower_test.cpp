@@ -406,8 +406,8 @@ TEST(Lower, RefusesAWeightThatDoesNotFit) {
 
 TEST(Lower, RefusesAGraphWithoutACache) {
   ir::Graph graph;
-  const auto ids =
-      graph.add_input({"input_ids", {ir::ElementType::kI64, {ir::Dim::symbol("seq")}}});
+  const auto ids = graph.add_input(
+      {"input_ids", {ir::ElementType::kI64, {ir::Dim::symbol("seq")}}, ir::InputKind::kTokenIds});
   graph.add_output(ids);
   const auto result = lower(graph, {});
   ASSERT_FALSE(result.ok());

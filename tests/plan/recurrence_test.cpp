@@ -67,7 +67,7 @@ TEST(OrderRecurrences, TakesTimeInProportionToTheStages) {
 
 TEST(States, DoNotDependOnTheLengthOfTheText) {
   const auto graph = ir::parse(R"(
-graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8], %last_position: i64[]) {
+graph @g(%input_ids: i64[seq] {kind = token_ids}, %state.0: f32[seq, 8] {kind = recurrent}, %last_position: i64[] {kind = last_position}) {
   %table = constant f32[24, 8] random(1, 1)
   %x = embedding %input_ids, %table
   %long = cast %last_position {to = f32}
@@ -86,7 +86,7 @@ graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8], %last_position: i64[]) {
 
 TEST(States, AreNotMultipliedByWeights) {
   const auto graph = ir::parse(R"(
-graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8]) {
+graph @g(%input_ids: i64[seq] {kind = token_ids}, %state.0: f32[seq, 8] {kind = recurrent}) {
   %table = constant f32[24, 8] random(1, 1)
   %x = embedding %input_ids, %table
   %w = constant f32[8, 8] random(2, 1)
@@ -109,8 +109,8 @@ graph @g(%input_ids: i64[seq], %state.0: f32[seq, 8]) {
 
 TEST(States, OnlyLoopNestsReadThoseBeforeATokenAndNewOnesAreStored) {
   const auto graph = ir::parse(R"(
-graph @g(%input_ids: i64[seq], %state.0: f32[seq, 1, 8], %state.1: f32[seq, 1, 8],
-         %state.2: f32[seq, 1, 8]) {
+graph @g(%input_ids: i64[seq] {kind = token_ids}, %state.0: f32[seq, 1, 8] {kind = recurrent}, %state.1: f32[seq, 1, 8] {kind = recurrent, layer = 1},
+         %state.2: f32[seq, 1, 8] {kind = recurrent, layer = 2}) {
   %table = constant f32[24, 8] random(1, 1)
   %x = embedding %input_ids, %table
   %rank = constant i64[2] {-1, 8}

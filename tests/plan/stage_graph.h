@@ -34,12 +34,14 @@ class StageGraphBuilder {
     using ir::Dim;
     graph_.name = "stages";
     const Dim seq = Dim::symbol("seq");
-    const auto ids = graph_.add_input({"input_ids", {ir::ElementType::kI64, {seq}}});
-    const auto positions = graph_.add_input({"position_ids", {ir::ElementType::kI64, {1, seq}}});
+    const auto ids =
+        graph_.add_input({"input_ids", {ir::ElementType::kI64, {seq}}, ir::InputKind::kTokenIds});
+    const auto positions = graph_.add_input(
+        {"position_ids", {ir::ElementType::kI64, {1, seq}}, ir::InputKind::kPositions});
     std::vector<ir::ValueId> pasts;
     for (std::int64_t i = 0; i < m_.layers; ++i) {
-      pasts.push_back(
-          graph_.add_input({"past." + std::to_string(i), past_type(Dim::symbol("past"))}));
+      pasts.push_back(graph_.add_input({"past." + std::to_string(i), past_type(Dim::symbol("past")),
+                                        ir::InputKind::kAttentionCache, i}));
     }
     const auto table =
         graph_.append_constant(random({m_.vocabulary, m_.hidden}, 1.0), "embedding.weight");

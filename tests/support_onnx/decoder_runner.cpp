@@ -13,7 +13,7 @@ DecoderRunner::DecoderRunner(const importer::ImportedModel& model) : interpreter
   LLMC_CHECK(model.is_decoder());
   for (const auto id : model.graph().inputs()) {
     const auto& value = model.graph().value(id);
-    if (!value.name.starts_with("past.")) continue;
+    if (value.kind != ir::InputKind::kAttentionCache) continue;
     std::vector<std::int64_t> dims;
     for (const auto& dim : value.type.dims) dims.push_back(dim.constant().value_or(0));
     caches_.push_back(reference::f32_tensor(std::move(dims), {}));
@@ -22,13 +22,13 @@ DecoderRunner::DecoderRunner(const importer::ImportedModel& model) : interpreter
 
 Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64_t>& ids) const {
   const auto count = static_cast<std::int64_t>(ids.size());
-  if (value.name == "input_ids") return reference::i64_tensor({count}, ids);
-  if (value.name == "position_ids") {
+  if (value.kind == ir::InputKind::kTokenIds) return reference::i64_tensor({count}, ids);
+  if (value.kind == ir::InputKind::kPositions) {
     std::vector<std::int64_t> positions(ids.size());
     std::iota(positions.begin(), positions.end(), past_);
     return reference::i64_tensor({1, count}, std::move(positions));
   }
-  if (value.name == "position_axes") {
+  if (value.kind == ir::InputKind::kPositionAxes) {
     const std::int64_t rows = *value.type.dims[0].constant();
     std::vector<std::int64_t> positions;
     for (std::int64_t row = 0; row < rows; ++row)
@@ -36,7 +36,7 @@ Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64
         positions.push_back(spread_ ? i + 2 * row + row * (i % 3) : i);
     return reference::i64_tensor({rows, count}, std::move(positions));
   }
-  if (value.name == "attention_mask") {
+  if (value.kind == ir::InputKind::kMask) {
     const std::int64_t total = past_ + count;
     std::vector<float> mask(static_cast<std::size_t>(count * total));
     for (std::int64_t i = 0; i < count; ++i)
@@ -44,8 +44,8 @@ Tensor DecoderRunner::input(const ir::Value& value, const std::vector<std::int64
         mask[static_cast<std::size_t>(i * total + j)] = std::numeric_limits<float>::lowest();
     return reference::f32_tensor({1, 1, count, total}, std::move(mask));
   }
-  LLMC_CHECK(value.name.starts_with("past."));
-  return caches_.at(std::stoul(value.name.substr(5)));
+  LLMC_CHECK(value.kind == ir::InputKind::kAttentionCache);
+  return caches_.at(static_cast<std::size_t>(value.layer));
 }
 
 Result<std::vector<float>> DecoderRunner::feed(const std::vector<std::int64_t>& ids) {

@@ -26,7 +26,7 @@ struct Options {
   bool verify_each = false, time_passes = false, evaluate = false, explain_formats = false;
   std::string dump_folder;
   std::string quant;
-  bool requantize = false, function = false;
+  bool requantize = false;
   std::vector<std::string> sizes;
   std::uint64_t seed = 1;
 };
@@ -104,7 +104,6 @@ Result<std::string> run(const Options& options) {
   LLMC_TRY(const auto format, weight_format(options.quant));
   running.context.options.weights = format;
   running.context.options.requantize = options.requantize;
-  running.context.is_decoder = !options.function;
   if (options.explain_formats)
     running.context.on_weight = [](const passes::WeightDecision& decision) {
       fmt::print(stderr, "{}\n", passes::to_string(decision));
@@ -144,8 +143,6 @@ int run_command_line(int argc, char** argv) {
                  "Weight format for assign_weight_formats: " + passes::quant_scheme_list(" or "));
   app.add_flag("--requantize", options.requantize,
                "Round matrices that have integer codes to the weight format, too");
-  app.add_flag("--function", options.function,
-               "Treat the graph as a function of its inputs, not as a decoder");
   app.add_flag("--explain-formats", options.explain_formats,
                "Print the role and format of every weight matrix, and why, on stderr");
   app.add_flag("--stand-in", options.stand_in,

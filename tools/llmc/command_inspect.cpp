@@ -54,12 +54,10 @@ std::int64_t recurrent_bytes(const ir::Module& module) {
   const ir::Graph& graph = module.graph();
   for (const ir::State& state : module.states) {
     if (state.kind != ir::StateKind::kRecurrent) continue;
-    for (const ir::ValueId id : graph.inputs()) {
-      if (graph.value(id).name != state.input) continue;
-      std::int64_t size = sizeof(float);
-      for (const ir::Dim& dim : graph.value(id).type.dims) size *= dim.constant().value_or(1);
-      bytes += size;
-    }
+    const ir::ValueId input = graph.input(ir::InputKind::kRecurrent, state.layer);
+    std::int64_t size = sizeof(float);
+    for (const ir::Dim& dim : graph.value(input).type.dims) size *= dim.constant().value_or(1);
+    bytes += size;
   }
   return bytes;
 }

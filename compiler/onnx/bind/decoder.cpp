@@ -10,6 +10,7 @@ namespace {
 
 using ir::Dim;
 using ir::ElementType;
+using ir::InputKind;
 using ir::ValueId;
 
 const Dim kSeq = Dim::symbol("seq");
@@ -77,25 +78,31 @@ bool has_rows(const ir::TensorType& type, const Dim& rows) {
 }  // namespace
 
 Decoder::Decoder(FileSet& files, const Shape& shape) : files_(files), shape_(shape) {
-  ids_ = builder_.input("input_ids", {ElementType::kI64, {kSeq}});
+  ids_ = builder_.input("input_ids", {ElementType::kI64, {kSeq}}, InputKind::kTokenIds);
   if (shape.uses_mask)
-    mask_ = builder_.input("attention_mask", {ElementType::kF32, {1, 1, kSeq, total()}});
+    mask_ = builder_.input("attention_mask", {ElementType::kF32, {1, 1, kSeq, total()}},
+                           InputKind::kMask);
   if (shape.uses_positions)
-    positions_ = builder_.input("position_ids", {ElementType::kI64, {1, kSeq}});
+    positions_ =
+        builder_.input("position_ids", {ElementType::kI64, {1, kSeq}}, InputKind::kPositions);
   if (shape.position_axes > 0)
     position_axes_ =
-        builder_.input("position_axes", {ElementType::kI64, {Dim(shape.position_axes), kSeq}});
+        builder_.input("position_axes", {ElementType::kI64, {Dim(shape.position_axes), kSeq}},
+                       InputKind::kPositionAxes);
   for (std::int64_t i = 0; i < shape.layers; ++i)
-    pasts_.push_back(
-        builder_.input("past." + std::to_string(i), cache_type(shape.cache, kPastSymbol)));
+    pasts_.push_back(builder_.input("past." + std::to_string(i),
+                                    cache_type(shape.cache, kPastSymbol),
+                                    InputKind::kAttentionCache, i));
   for (std::int64_t i = 0; i < shape.sources; ++i)
     sources_.push_back(builder_.input(
         "source." + std::to_string(i),
-        {ElementType::kF32, {2, shape.source_heads, Dim::symbol("source"), shape.source_dim}}));
+        {ElementType::kF32, {2, shape.source_heads, Dim::symbol("source"), shape.source_dim}},
+        InputKind::kSource, i));
   for (std::size_t i = 0; i < shape.states.size(); ++i) {
     ir::TensorType type{ElementType::kF32, {kSeq}};
     type.dims.insert(type.dims.end(), shape.states[i].begin(), shape.states[i].end());
-    states_.push_back(builder_.input("state." + std::to_string(i), type));
+    states_.push_back(builder_.input("state." + std::to_string(i), type, InputKind::kRecurrent,
+                                     static_cast<std::int64_t>(i)));
   }
 }
 
@@ -254,7 +261,7 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
     return value.exists() ? graph.value(value).name : std::string();
   };
   // An input or another output keeps its name, so the new output is a copy of it.
-  const auto publish = [&](ValueId value, const std::string& name) -> Result<std::string> {
+  const auto publish = [&](ValueId value, const std::string& name) -> Status {
     const bool named = std::ranges::count(graph.inputs(), value) != 0 ||
                        std::ranges::count(graph.outputs(), value) != 0;
     if (named) {
@@ -263,23 +270,15 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
     }
     graph.value(value).name = builder_.unique_name(name);
     graph.add_output(value);
-    return name_of(value);
+    return ok_status();
   };
   ImportedModel model;
-  LLMC_TRY(const std::string logits_name, publish(logits, "logits"));
-  model.module.interface = {.token_ids = name_of(ids_),
-                            .mask = name_of(mask_),
-                            .positions = name_of(positions_),
-                            .position_axes = name_of(position_axes_),
-                            .logits = logits_name,
-                            .hidden = {}};
+  LLMC_RETURN_IF_ERROR(publish(logits, "logits"));
   for (std::size_t i = 0; i < presents.size(); ++i) {
     LLMC_RETURN_IF_ERROR(check_present(part, presents[i]));
-    LLMC_TRY(const std::string output, publish(presents[i], "present." + std::to_string(i)));
+    LLMC_RETURN_IF_ERROR(publish(presents[i], "present." + std::to_string(i)));
     model.module.states.push_back({.kind = ir::StateKind::kAttentionCache,
                                    .layer = static_cast<std::int64_t>(i),
-                                   .input = name_of(pasts_[i]),
-                                   .output = output,
                                    .layout = shape_.cache.layout,
                                    .kv_heads = shape_.cache.kv_heads,
                                    .head_dim = shape_.cache.head_dim});
@@ -287,8 +286,6 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     model.module.states.push_back({.kind = ir::StateKind::kSource,
                                    .layer = static_cast<std::int64_t>(i),
-                                   .input = name_of(sources_[i]),
-                                   .output = {},
                                    .kv_heads = shape_.source_heads,
                                    .head_dim = shape_.source_dim});
   }
@@ -300,12 +297,9 @@ Result<ImportedModel> Decoder::finish(const FolderContents& siblings, const Part
                           ir::to_string(before),
                       {}, graph.value(next_states[i]).name);
     after = before;
-    const std::string name = name_of(states_[i]);
-    LLMC_TRY(const std::string output, publish(next_states[i], "next_" + name));
-    model.module.states.push_back({.kind = ir::StateKind::kRecurrent,
-                                   .layer = static_cast<std::int64_t>(i),
-                                   .input = name,
-                                   .output = output});
+    LLMC_RETURN_IF_ERROR(publish(next_states[i], "next_state." + std::to_string(i)));
+    model.module.states.push_back(
+        {.kind = ir::StateKind::kRecurrent, .layer = static_cast<std::int64_t>(i)});
   }
   graph.name = "model";
   model.module.entries.push_back({ir::EntryKind::kForward, std::move(builder_).take()});

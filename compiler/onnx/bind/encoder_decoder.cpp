@@ -223,7 +223,7 @@ Result<ir::Graph> encode_graph(FileSet& files, const EncoderDecoderFiles& names,
                               "all layers must attend to the same rows", wanted[2 * i]);
     rows_of_all = length;
     value.type = expected;
-    value.name = states[i]->input;
+    value.name = "source." + std::to_string(i);
     builder.output(state);
   }
   move_to_operands(builder.mutable_graph(), states.size());
