@@ -7,7 +7,6 @@
 #include "compiler/emit/dim_names.h"
 #include "compiler/emit/media_encoder.h"
 #include "compiler/emit/names.h"
-#include "compiler/emit/steps.h"
 #include "compiler/plan/embeddings.h"
 #include "compiler/plan/kv_format.h"
 #include "compiler/support/check.h"
@@ -182,9 +181,11 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "    .arena_bytes = {macro}_ARENA_BYTES,\n"
       "{source}"
       "{embedding}"
+      "{image_sizes}"
       "{states}"
-      "{shard}"
       "{steps}"
+      "{shard}"
+      "{regions}"
       "    .weights = {weights},\n"
       "    .cpu_supported = {cpu_check},\n"
       "    .forward = forward,\n"
@@ -196,8 +197,8 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
       "{image}"
       "    .kv_save = kv_save{attention},\n"
       "    .kv_load = kv_load{attention},\n"
-      "{vocabulary}"
       "{prompt}"
+      "{vocabulary}"
       "}};\n"
       "static_assert(llmc_arena_layout_of_model(&kModel).total == kModel.arena_bytes);\n",
       fmt::arg("name", name), fmt::arg("target", plan.options.target->name),
@@ -216,8 +217,9 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                              ? std::string()
                              : fmt::format("    .state_bytes = {},\n", plan.state_bytes)),
       fmt::arg("encode", plan.encoder ? "    .encode = encode,\n" : ""),
-      fmt::arg("image", image_fields(plan)), fmt::arg("macro", macro_name(name)),
-      fmt::arg("prompt", prompt_fields(plan)),
+      fmt::arg("image_sizes", image_sizes(plan)),
+      fmt::arg("image", plan.media_encoder ? "    .encode_image = encode_image,\n" : ""),
+      fmt::arg("macro", macro_name(name)), fmt::arg("prompt", prompt_fields(plan)),
       fmt::arg("prefix",
                plan.prompt.tokens == 0
                    ? std::string()
@@ -231,7 +233,12 @@ std::string descriptor(const Plan& plan, std::uint64_t weights_hash) {
                                 ? "    .by_length = 1,\n"
                                 : ""),
       fmt::arg("weights_bytes", plan.weights_bytes), fmt::arg("hash", weights_hash),
-      fmt::arg("program", plan.program_hash), fmt::arg("steps", step_fields(plan)),
+      fmt::arg("program", plan.program_hash),
+      fmt::arg("steps", plan.partition ? "    .steps = kSteps,\n    .in_flight = kInFlight,\n"
+                                       : "    .in_flight = 1,\n"),
+      fmt::arg("regions", plan.partition ? "    .step_regions = kStepRegions,\n"
+                                           "    .device_program = &kDeviceProgram,\n"
+                                         : ""),
       fmt::arg("head", plan.options.shard.is_last() ? "    .head = head,\n" : ""),
       fmt::arg("choose",
                plan.options.shard.is_last() && plan::greedy_choice_product(program) != nullptr

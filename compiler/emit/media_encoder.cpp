@@ -94,13 +94,12 @@ std::string encode_image_function(const Plan& plan) {
       fmt::arg("rows", names.text(plan::image_rows(encoder))));
 }
 
-std::string image_fields(const Plan& plan) {
+std::string image_sizes(const Plan& plan) {
   if (!plan.media_encoder) return {};
   return fmt::format(
       "    .image_inputs = {},\n"
       "    .image_dims = {},\n"
-      "    .image_rows = {}_{}_ROWS,\n"
-      "    .encode_image = encode_image,\n",
+      "    .image_rows = {}_{}_ROWS,\n",
       plan.media_encoder->program.inputs.size(), plan.media_encoder->program.open_dims.size(),
       macro_name(plan.options.name), macro_name(kind_of(plan)));
 }

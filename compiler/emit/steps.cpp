@@ -77,12 +77,4 @@ std::string step_functions(const Plan& plan) {
       plan.partition->steps, regions, plan.program.buffers[plan.program.hidden.index].name, steps);
 }
 
-std::string step_fields(const Plan& plan) {
-  if (!plan.partition) return "    .in_flight = 1,\n";
-  return "    .steps = kSteps,\n"
-         "    .in_flight = kInFlight,\n"
-         "    .step_regions = kStepRegions,\n"
-         "    .device_program = &kDeviceProgram,\n";
-}
-
 }  // namespace llmc::emit

@@ -18,7 +18,5 @@ std::string segment_comment(const plan::Plan& plan, const plan::Segment& segment
 /// Returns `run_step`, which calls these functions, `forward`, which runs all steps, and the table
 /// of the steps' regions. Requires a plan with a partition.
 std::string step_functions(const plan::Plan& plan);
-/// Returns the descriptor's fields for accelerators.
-std::string step_fields(const plan::Plan& plan);
 
 }  // namespace llmc::emit

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <ostream>
 #include <sstream>
 
+#include "compiler/emit/descriptor.h"
 #include "compiler/emit/stage_marks.h"
 #include "compiler/target/device.h"
 #include "tests/emit/lines.h"
@@ -127,6 +129,46 @@ TEST(ModelSource, APromptIsDataThatSequencesBeginWith) {
   EXPECT_THAT(source, HasSubstr(".prefix_row = tiny_prompt.row,"));
   EXPECT_THAT(header(*plan, 1), HasSubstr("#define TINY_PROMPT_TOKENS 3u"));
   EXPECT_THAT(header(*plan, 1), HasSubstr(std::to_string(plan->prompt.bytes) + "u"));
+}
+
+/// Returns the offset of `name` as a member of llmc_model in its header.
+std::size_t offset_in_struct(const std::string& header, const std::string& name) {
+  const std::size_t begin = header.find("struct llmc_model {"), end = header.find("\n};", begin);
+  for (const std::string& form :
+       {" " + name + ";", " " + name + ",", "*" + name + ";", "(*" + name + ")"}) {
+    const std::size_t at = header.find(form, begin);
+    if (at < end) return at;
+  }
+  ADD_FAILURE() << name << " is no member";
+  return 0;
+}
+
+TEST(ModelSource, TheDescriptorInitializesMembersInOrder) {
+  std::ifstream file(std::filesystem::path(LLMC_SOURCE_DIR) / "runtime/include/llmc/model.h");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::string header = text.str();
+  for (auto comment = header.find("/*"); comment != std::string::npos; comment = header.find("/*"))
+    header.erase(comment, header.find("*/", comment) + 2 - comment);
+  plan::Plan plan = plan_of(tests::stage_graph(), "reference");
+  plan.encoder = plan.media_encoder = std::make_shared<const plan::Plan>(plan);
+  plan.program.position_axes = 3;
+  plan.prompt.tokens = 3;
+  plan.state_bytes = 64;
+  plan.options.vocabulary_hash = 1;
+  plan.options.shard = {.index = 1, .count = 2};
+  std::istringstream lines(descriptor(plan, 1));
+  std::size_t last = 0;
+  std::string before;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("    .")) continue;
+    const std::string name = line.substr(5, line.find(' ', 5) - 5);
+    const std::size_t offset = offset_in_struct(header, name);
+    EXPECT_LT(last, offset) << name << " comes after " << before;  // an error in g++
+    last = offset;
+    before = name;
+  }
+  EXPECT_EQ(before, "vocabulary_hash");
 }
 
 TEST(ModelSource, DoesNotGrowWithDepth) {
