@@ -1,7 +1,9 @@
 #include "passes/recognise.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "compiler/ir/index_map.h"
 
@@ -59,6 +61,7 @@ class Reader {
       }
       return uses.constant(value);
     };
+    std::set<std::array<ValueId, 3>> norms;  // rows, weight and bias of layers
     for (const ir::Node& node : graph.nodes()) {
       if (ir::is_any<ir::ConstantOp, ir::Parameter>(node.op)) continue;
       facts_.operators[std::string(ir::op_name(node.op))] += times;
@@ -88,7 +91,10 @@ class Reader {
         rope(*plain, constant(node.operand(2)), times);
       } else if (const auto* linear = std::get_if<ir::Linear>(&node.op)) {
         facts_.fused.linears += times;
-        if (linear->norm_epsilon) norm(*linear->norm_epsilon, linear->norm_kind, times);
+        // Layers that read the same rows have the same norm, each a copy.
+        if (linear->norm_epsilon &&
+            norms.insert({node.inputs[0], node.operand(3), node.operand(5)}).second)
+          norm(*linear->norm_epsilon, linear->norm_kind, times);
         if (linear->function != ir::ActivationFn::kNone)
           mlp(graph, node, linear->function, linear->gated, times);
       } else if (const auto* experts = std::get_if<ir::ExpertLinear>(&node.op)) {

@@ -170,7 +170,7 @@ Diagnostic no_model(const fs::path& path, const std::vector<std::string>& graphs
                  ? "run the shards of a model together: mpirun -n " +
                        std::to_string(bundles.size()) + " llmc-mpi-run run " +
                        printable(path.string(), 400)
-                 : "give one of them";
+                 : "commands that run a compiled model take the path of one of them";
     return d;
   }
   if (const auto snapshots = folders_in(path / "snapshots"); !snapshots.empty()) {

@@ -1,6 +1,7 @@
 #include "compiler/onnx/test_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -89,14 +90,22 @@ Diagnostic wrong_tensor_count(const fs::path& model, const char* what, std::size
 struct DeclaredPort {
   std::string name;
   std::optional<ir::ElementType> element;
+  std::optional<std::vector<std::optional<std::int64_t>>> dims;  // nullopt: the rank is unknown
 };
 
 /// Returns the declaration of a tensor. Fails for sequences, maps and optional values.
 Result<DeclaredPort> declared_port(const OnnxFile& file, const onnx::ValueInfoProto& value) {
   const auto kind = value.type().value_case();
-  if (kind == onnx::TypeProto::kTensorType)
-    return DeclaredPort{value.name(), element_type(value.type().tensor_type().elem_type())};
-  if (kind == onnx::TypeProto::VALUE_NOT_SET) return DeclaredPort{value.name(), std::nullopt};
+  if (kind == onnx::TypeProto::kTensorType) {
+    const auto& type = value.type().tensor_type();
+    DeclaredPort port{value.name(), element_type(type.elem_type()), std::nullopt};
+    if (type.has_shape()) port.dims.emplace();
+    for (const auto& dim : type.shape().dim())
+      port.dims->push_back(dim.has_dim_value() ? std::optional(dim.dim_value()) : std::nullopt);
+    return port;
+  }
+  if (kind == onnx::TypeProto::VALUE_NOT_SET)
+    return DeclaredPort{value.name(), std::nullopt, std::nullopt};
   return bad_node(file, value.name(), "values other than tensors are not supported", {},
                   ErrorKind::kUnsupported);
 }
@@ -107,6 +116,27 @@ ir::ConstantPtr as_declared(ir::ConstantPtr data, const DeclaredPort& what) {
       what.element == ir::ElementType::kBF16 || what.element == ir::ElementType::kF16;
   if (!narrow || data->element() != ir::ElementType::kU16) return data;
   return ir::make_constant(*what.element, data->dims(), data->bytes());
+}
+
+/// Returns "input_0.pb has the dims [1, 3, 64, 64], and the model's input 'x' [1, 3, 32, 32]" for
+/// the first input whose dims differ from the declared ones; empty if there is none.
+std::string other_dims(const DataSet& data, const std::vector<DeclaredPort>& inputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].dims) continue;
+    const auto& dims = data.inputs[i]->dims();
+    std::vector<std::string> declared;
+    bool differs = inputs[i].dims->size() != dims.size();
+    for (std::size_t a = 0; a < inputs[i].dims->size(); ++a) {
+      const auto& size = (*inputs[i].dims)[a];
+      declared.push_back(size ? std::to_string(*size) : "?");
+      differs = differs || (size && *size != dims[a]);
+    }
+    if (differs)
+      return fmt::format("input_{}.pb has the dims [{}], and the model's input '{}' [{}]", i,
+                         fmt::join(dims, ", "), printable(inputs[i].name, 40),
+                         fmt::join(declared, ", "));
+  }
+  return {};
 }
 
 }  // namespace
@@ -180,6 +210,13 @@ Result<BoundModel> import_with_data(const fs::path& model, const fs::path& folde
     const bool done = is_static(bound.model.graph());
     best = std::move(bound);
     if (done) break;
+  }
+  // Some models are sound with other dims than they declare, so this is not an error by itself.
+  if (const std::string difference = best->ok() ? "" : other_dims(data, inputs);
+      !difference.empty()) {
+    std::vector<Diagnostic> diagnostics = best->error().diagnostics();
+    diagnostics.back().hint = difference;
+    return Error(std::move(diagnostics));
   }
   return *std::move(best);
 }

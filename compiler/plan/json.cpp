@@ -105,10 +105,9 @@ void add_plain(Json& json, const Plan& plan) {
                        {"bytes", bytes},
                        {"stages", {place.first, place.last}}});
   }
-  json["bytes"] = {{"weights", plan.weights_bytes},
-                   {"arena", plan.arena_bytes},
-                   {"values", values},
-                   {"code", plan.code_bytes}};
+  json["bytes"] = {{"weights", plan.weights_bytes},     {"arena", plan.arena_bytes},
+                   {"values", plan.memory.work_offset}, {"all_values", values},
+                   {"work", plan.memory.work_bytes},    {"code", plan.code_bytes}};
   json["buffers"] = std::move(buffers);
 }
 

@@ -352,7 +352,7 @@ Status check_budget(const Plan& plan, std::uint64_t max_ram) {
                       .message = fmt::format(
                           "the function needs an arena of {} bytes, more than the {} of --max-ram",
                           plan.arena_bytes, max_ram),
-                      .hint = "smaller sizes with --dim need less"};
+                      .hint = "smaller sizes with --dim and a smaller --threads-max need less"};
   const double share = static_cast<double>(plan.kv.bytes) / static_cast<double>(plan.arena_bytes);
   const ShardOption& shard = plan.options.shard;
   const std::string arena =

@@ -226,8 +226,25 @@ TEST(VerifyCommand, APlainGraphThatRoundingSpoilsIsAMismatch) {
   const ProgramRun spoiled = llmc({"verify", model, "--target=generic", "--quant=q4"});
   EXPECT_EQ(spoiled.code, 7);
   EXPECT_THAT(spoiled.out, HasSubstr("MISMATCH"));
-  EXPECT_THAT(spoiled.err, HasSubstr("outputs differ from the reference by more than the limit for "
-                                     "rounding to the format\nhint: --quant q6 and q8 round less"));
+  EXPECT_THAT(spoiled.err,
+              HasSubstr("outputs differ from the reference by more than the limit for "
+                        "rounding to the format\nhint: --quant q8 or f16 rounds less"));
+}
+
+TEST(VerifyCommand, RowsThatAreTakenForZerosAreNamed) {
+  testing::TemporaryFolder folder;
+  testing::OnnxBuilder b(17);
+  b.float_input("x", {std::int64_t{2}, std::int64_t{96}});
+  const std::string tiny = b.node("Mul", {"x", b.floats("scale", {1}, std::vector<float>{1e-30F})});
+  b.node("MatMul", {tiny, b.floats("w", {96, 8}, std::vector<float>(96 * 8, 0.5F))}, {}, "y");
+  b.float_output("y", {std::int64_t{2}, std::int64_t{8}});
+  const std::string model = (folder.path() / "layer.onnx").string();
+  b.save(model);
+  EXPECT_EQ(llmc({"verify", model, "--target=generic"}).code, 0);
+  const ProgramRun zeros = llmc({"verify", model, "--target=generic", "--quant=q8"});
+  EXPECT_EQ(zeros.code, 7);
+  EXPECT_THAT(zeros.err, HasSubstr("hint: an output is all zeros: quantized layers take rows "
+                                   "without elements of 2^-96 or more for zeros"));
 }
 
 TEST(VerifyCommand, AMissingHashFailsWhereOneIsRequired) {

@@ -186,7 +186,12 @@ TEST(FunctionDims, SizesThatMakeNoSenseAreOneError) {
   expect_mistake(with({"e_dim3=2", "e_dim3=3"}), "--dim has two sizes for 'e_dim3': 2 and 3",
                  "remove one");
   expect_mistake(with({"batch_size=1,e_dim3=2"}), "has several sizes", "repeat the option");
-  for (const char* const text : {"e_dim3=1..", "e_dim3=..4", "e_dim3=1...4", "e_dim3=1..2..3"})
+  for (const char* const text :
+       {"1..", "..4", "1...4", "1..2..3", "-1", "abc", "99999999999999999999"})
+    expect_mistake(with({std::string("e_dim3=") + text}),
+                   std::string("--dim e_dim3: '") + text + "' is not a size",
+                   "--dim length=1..512");
+  for (const char* const text : {"e_dim3", "e_dim3=", "=3"})
     expect_mistake(with({text}), "has no size", "--dim length=1..512");
   expect_mistake(with({"batch_size=1", "past_sequence_length=0..4", "e_dim3=2"}),
                  "--dim past_sequence_length=0..4 is no range", "at least 1");

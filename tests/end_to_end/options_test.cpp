@@ -82,6 +82,10 @@ TEST(Suggestions, NameTheOptionThatWasMeant) {
   expect_mistake({"run", "x", "--ngl", "99"}, "--ngl must be 0", "--accelerate opencl");
   expect_mistake({"compile", "x", "--quant"}, "--quant needs a value: FORMAT",
                  "llmc compile --help");
+  expect_mistake({"compile", "x", "--quant", "-o", "y"},
+                 "--quant needs a value, but '-o' is an option", "write --quant=-o");
+  expect_mistake({"run", "x", "-p", "-n", "3"}, "-p needs a value, but '-n' is an option",
+                 "write -p-n if");
   for (const char* const option : {"--target", "--kv", "--accelerate", "--name"})
     expect_mistake({"compile", "x", std::string(option) + "="}, option, "llmc compile --help");
   expect_mistake({"run", "x", "-p", "a", "--target", "avx2,arm64"}, "one target is needed",
@@ -213,6 +217,29 @@ TEST(TestOnnxCommand, NamesTheFileThatIsNoTensor) {
   EXPECT_EQ(ran.code, 3) << ran.err;
   EXPECT_THAT(ran.err, HasSubstr("error: " + (folder.path() / "input_0.pb").string() +
                                  ": is not an ONNX tensor\n"));
+}
+
+TEST(TestOnnxCommand, SaysIfTheDataHaveOtherDimsThanTheModel) {
+  const testing::TemporaryFolder folder;
+  testing::OnnxBuilder builder(17);
+  builder.float_input("x", {std::int64_t{2}, std::int64_t{3}});
+  builder.float_output("y", {std::int64_t{2}, std::int64_t{3}});
+  const std::vector<float> ones(6, 1);
+  builder.raw("w", onnx::TensorProto::FLOAT, {2, 3},
+              std::string(reinterpret_cast<const char*>(ones.data()), 6 * sizeof(float)));
+  builder.node("Add", {"x", "w"}, {}, "y");
+  builder.save(folder.path() / "model.onnx");
+  onnx::TensorProto tensor;
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.add_dims(4);
+  for (int i = 0; i < 4; ++i) tensor.add_float_data(1);
+  for (const char* const file : {"input_0.pb", "output_0.pb"})
+    testing::write_bytes(folder.path() / file, tensor.SerializeAsString());
+  const ProgramRun ran =
+      llmc({"test-onnx", (folder.path() / "model.onnx").string(), folder.path().string()});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("do not broadcast"));
+  EXPECT_THAT(ran.err, HasSubstr("input_0.pb has the dims [4], and the model's input 'x' [2, 3]"));
 }
 
 TEST(NamesOfLlamaCpp, ModelsComeInTheirOrderAndAreNoOptions) {

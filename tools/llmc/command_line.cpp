@@ -305,8 +305,9 @@ int run_command_line(int argc, char** argv, exec::Ranks* ranks) {
         root->get_name() + (commands.empty() ? "" : " " + commands.front()->get_name());
     const bool no_command = commands.empty() && error.get_name() == "RequiredError";
     return fmt::format(
-        "llmc: error: {}\nhint: {} --help lists the options\n",
-        no_command ? "a command is required" : llmc::printable(plain_message(error), 1000), where);
+        "llmc: error: {}\nhint: {}{} --help lists the options\n",
+        no_command ? "a command is required" : llmc::printable(plain_message(error), 1000),
+        error.get_name() == "ExcludesError" ? "leave out one of them; " : "", where);
   });
   Globals globals;
   globals.ranks = ranks;

@@ -63,8 +63,12 @@ Result<plan::DimRanges> parse_dims(const std::vector<std::string>& dims) {
                           ? std::nullopt
                           : parse_range(std::string_view(dim).substr(at + 1));
     if (!size)
-      return usage_error(fmt::format("--dim {} has no size", printable(dim)),
-                         "write NAME=N, such as --dim batch_size=1, or --dim length=1..512");
+      return usage_error(
+          at == std::string::npos || at == 0 || at + 1 == dim.size()
+              ? fmt::format("--dim {} has no size", printable(dim))
+              : fmt::format("--dim {}: '{}' is not a size", printable(dim.substr(0, at)),
+                            printable(dim.substr(at + 1), 40)),
+          "write NAME=N, such as --dim batch_size=1, or --dim length=1..512");
     const auto [known, added] = ranges.emplace(dim.substr(0, at), *size);
     if (!added && known->second != *size)
       return usage_error(

@@ -300,11 +300,14 @@ std::string arena_text(const Json& plan, const SizeLines& line) {
   const Json& options = plan.at("options");
   const std::string threads = counted(number(options, "threads_max"), "thread");
   if (is_plain(plan)) {
-    const std::uint64_t values = size_of(plan, "values");
-    return line(
-        "arena", size_of(plan, "arena"),
-        fmt::format("all memory of a call on up to {}{}", threads,
-                    values == 0 ? "" : fmt::format("; {} without reuse", human_bytes(values))));
+    const std::uint64_t values = size_of(plan, "values"), all = size_of(plan, "all_values");
+    std::string parts;
+    if (all > 0)
+      parts = fmt::format(": {} of values{}, {} of the kernels'", human_bytes(values),
+                          all > values ? fmt::format(" ({} without reuse)", human_bytes(all)) : "",
+                          human_bytes(size_of(plan, "work")));
+    return line("arena", size_of(plan, "arena"),
+                fmt::format("all memory of a call on up to {}{}", threads, parts));
   }
   std::string text = line("arena", size_of(plan, "arena"), "all memory of a session, of which");
   text += line("  cache", size_of(plan, "kv"), cache_text(plan));

@@ -133,6 +133,9 @@ class Speller {
       if (takes_value({'-', argument[i]})) return i + 1 == argument.size();
     return false;
   }
+  bool is_option(const std::string& argument) const {
+    return argument.starts_with('-') && kind_of_(argument) != OptionKind::kUnknown;
+  }
   /// Fails for a flag with a value: "--json=5", "-q=1", "-qv=1". Configuration files have such
   /// values.
   Status check_flag(const std::string& argument) const {
@@ -161,6 +164,11 @@ class Speller {
       return ok_status();
     }
     const bool takes_next = needs_next(argument) && at_ + 1 < arguments_.size();
+    if (takes_next && argument != "--cflag" && is_option(arguments_[at_ + 1]))
+      return usage_error(
+          fmt::format("{} needs a value, but '{}' is an option", argument, arguments_[at_ + 1]),
+          fmt::format("write {}{}{} if it is the value", argument,
+                      argument.starts_with("--") ? "=" : "", arguments_[at_ + 1]));
     keep(std::move(argument));
     if (takes_next) keep(arguments_[++at_]);
     return ok_status();

@@ -1,5 +1,8 @@
 #include "tools/llmc/system_prompt_options.h"
 
+#include <cctype>
+#include <filesystem>
+
 #include "tools/llmc/numbers.h"
 #include "tools/llmc/options.h"
 #include "tools/llmc/text.h"
@@ -45,7 +48,11 @@ Status apply(const SystemPromptOptions& options, driver::CompileOptions& compile
     LLMC_TRY(prompt.text, read_text(*options.file));
   } else if (options.tokens) {
     std::string text = *options.tokens;
-    if (text.find_first_not_of("0123456789,") != text.npos) {
+    const bool has_ids =
+        std::isdigit(static_cast<unsigned char>(text.front())) != 0 && text.find(',') != text.npos;
+    std::error_code error;
+    if (text.find_first_not_of("0123456789,") != text.npos &&
+        (!has_ids || std::filesystem::exists(text, error))) {
       prompt.source = text;
       LLMC_TRY(text, read_text(text));
     }

@@ -7,6 +7,7 @@
 
 #include "compiler/evaluate/verify_plain.h"
 #include "compiler/plan/weight_formats.h"
+#include "compiler/support/name_list.h"
 
 namespace llmc::cli {
 namespace {
@@ -30,6 +31,26 @@ Json plain_json(const evaluate::VerifyPlainReport& report) {
 }
 
 }  // namespace
+
+/// Returns the hint for outputs that differ by more than rounding to the format may change them.
+std::string rounding_hint(const evaluate::VerifyPlainReport& report) {
+  const bool zeros = std::ranges::any_of(
+      report.outputs, [](const auto& output) { return output.relative_error == 1; });
+  if (zeros)
+    return "an output is all zeros: quantized layers take rows without elements of 2^-96 or more "
+           "for zeros (docs/numerics.md); --quant f32 and f16 do not";
+  const auto limit = [](ir::WeightFormat format) {
+    return plan::weight_format_info(format).max_relative_rms;
+  };
+  std::vector<std::string> finer;
+  for (const ir::WeightFormat format :
+       {ir::WeightFormat::kQ6, ir::WeightFormat::kQ8, ir::WeightFormat::kF16})
+    if (limit(format) < limit(report.rounding.coarsest()))
+      finer.emplace_back(plan::weight_format_name(format));
+  const std::string less =
+      finer.empty() ? "" : fmt::format("--quant {} rounds less; ", name_list(finer, " or "));
+  return less + "--quant f32 shows what rounding does not explain";
+}
 
 Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
                             const exec::NativeOptions& native, driver::Source source,
@@ -83,9 +104,8 @@ Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
               : rounded         ? "outputs differ from the reference by more than the limit for "
                                   "rounding to the format"
                                 : "native code differs from the reference";
-  d.hint = rounded
-               ? "--quant q6 and q8 round less; --quant f32 shows what rounding does not explain"
-               : "compare with --target generic, and report the difference";
+  d.hint =
+      rounded ? rounding_hint(report) : "compare with --target generic, and report the difference";
   return d;
 }
 
