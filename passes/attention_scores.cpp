@@ -15,13 +15,16 @@ using ir::ValueId;
 
 constexpr int kMaxScoreDepth = 24;
 
-/// Returns the operand of a view that only adds or removes dims of 1.
-std::optional<ValueId> through_view(const Rewriter& rw, ValueId value) {
+/// Returns the operand of a view that only adds or removes dims of 1 or, with kAnyBatch, keeps the
+/// last two dims.
+std::optional<ValueId> through_view(const Rewriter& rw, ValueId value, ScoreViews views) {
   const ir::Node* node = rw.producer(value);
   if (!ir::is_reshape(node)) return std::nullopt;
   const ValueId x = node->inputs[0];
-  return without_ones(rw.type(x).dims) == without_ones(rw.type(value).dims) ? std::optional(x)
-                                                                            : std::nullopt;
+  const std::vector<ir::Dim>&from = rw.type(x).dims, &to = rw.type(value).dims;
+  const bool same_matrices = views == ScoreViews::kAnyBatch && from.size() >= 2 && to.size() >= 2 &&
+                             std::equal(from.end() - 2, from.end(), to.end() - 2);
+  return same_matrices || without_ones(from) == without_ones(to) ? std::optional(x) : std::nullopt;
 }
 
 /// Returns x if `value` is max(x, c) with c <= -6e4, about the lowest f16; such a bound does not
@@ -37,12 +40,13 @@ std::optional<ValueId> through_bound(const Rewriter& rw, ValueId value) {
 
 /// Returns whether `value` is the scores: a matrix product of at least `rank` dims to which scale,
 /// softcap or masks may be applied. `budget` is the maximum number of nodes to visit.
-bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, int& budget) {
+bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, ScoreViews views,
+                      int& budget) {
   while (budget-- > 0) {
     if (rw.op<ir::MatMul>(value)) return rw.type(value).rank() >= rank;
     const ir::Node* node = rw.producer(value);
     if (!node) return false;
-    if (const auto inner = through_view(rw, value)) {
+    if (const auto inner = through_view(rw, value, views)) {
       value = *inner;
     } else if (const auto factor = scalar_factor(rw, value)) {
       value = factor->value;
@@ -51,7 +55,8 @@ bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, int& 
     } else if (const auto bounded = through_bound(rw, value)) {
       value = *bounded;
     } else if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
-      if (rw.type(sum->left) == rw.type(value) && leads_to_product(rw, sum->left, rank, budget))
+      if (rw.type(sum->left) == rw.type(value) &&
+          leads_to_product(rw, sum->left, rank, views, budget))
         return true;
       value = sum->right;
     } else if (std::holds_alternative<ir::Where>(node->op)) {
@@ -63,18 +68,19 @@ bool leads_to_product(const Rewriter& rw, ValueId value, std::size_t rank, int& 
   return false;
 }
 
-bool leads_to_product(const Rewriter& rw, ValueId value) {
+bool leads_to_product(const Rewriter& rw, ValueId value, ScoreViews views) {
   int budget = 256;
-  return leads_to_product(rw, value, std::min<std::size_t>(rw.type(value).rank(), 3), budget);
+  return leads_to_product(rw, value, std::min<std::size_t>(rw.type(value).rank(), 3), views,
+                          budget);
 }
 
 /// Records the mask that the producer of `value` applies, and returns the masked operand; kNoValue
 /// if it applies none.
-ValueId take_mask(const Rewriter& rw, ValueId value, Scores& scores) {
+ValueId take_mask(const Rewriter& rw, ValueId value, ScoreViews views, Scores& scores) {
   if (const auto sum = binary(rw, value, BinaryKind::kAdd)) {
-    const bool left = leads_to_product(rw, sum->left);
+    const bool left = leads_to_product(rw, sum->left, views);
     const ValueId kept = left ? sum->left : sum->right;
-    if (rw.type(kept) != rw.type(value) || (!left && !leads_to_product(rw, kept)))
+    if (rw.type(kept) != rw.type(value) || (!left && !leads_to_product(rw, kept, views)))
       return ir::kNoValue;
     scores.biases.push_back({left ? sum->right : sum->left, scores.scale, value});
     return kept;
@@ -144,7 +150,7 @@ std::optional<Replaced> match_replaced(const Rewriter& rw, ValueId value) {
                   yes ? inputs[2] : inputs[1]};
 }
 
-std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
+std::optional<Scores> match_scores(const Rewriter& rw, ValueId value, ScoreViews views) {
   Scores scores;
   for (int depth = 0; depth < kMaxScoreDepth; ++depth) {
     if (rw.op<ir::MatMul>(value)) {
@@ -155,7 +161,7 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
         return std::nullopt;
       return scores;
     }
-    if (const auto inner = through_view(rw, value)) {
+    if (const auto inner = through_view(rw, value, views)) {
       value = *inner;
     } else if (const auto factor = scalar_factor(rw, value)) {
       if (!std::isfinite(factor->scalar)) return std::nullopt;
@@ -172,18 +178,18 @@ std::optional<Scores> match_scores(const Rewriter& rw, ValueId value) {
       // A factor after a mask scales the mask, too. Its number must remain large enough to hide a
       // score.
       if (scores.softcap != 0 || !(scores.scale >= 1e-2)) return std::nullopt;
-      value = take_mask(rw, value, scores);
+      value = take_mask(rw, value, views, scores);
       if (!value.exists()) return std::nullopt;
     }
   }
   return std::nullopt;
 }
 
-std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p) {
+std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ValueId p, ScoreViews views) {
   constexpr int kMaxSteps = 8;
   bool dropped = false, nan_is_zero = false;
   for (int steps = 0; steps < kMaxSteps; ++steps) {
-    if (const auto inner = through_view(rw, p)) {
+    if (const auto inner = through_view(rw, p, views)) {
       p = *inner;
     } else if (const auto whole = dropped ? std::nullopt : without_last(rw, p)) {
       p = *whole;

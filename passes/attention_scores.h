@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Scores {
   struct Bias {
     ir::ValueId value;
     double scale = 1;
-    ir::ValueId result;  // the sum; its dims are those of the scores, except dims of 1
+    ir::ValueId result;  // the sum; its dims are those of the scores, except for views
   };
   std::vector<Bias> biases;  // masks and other terms: scale * value is added to the score
   struct Condition {
@@ -38,9 +39,16 @@ struct Scores {
   std::vector<Condition> conditions;
 };
 
+/// Views between the product and the softmax, or behind it, that are matched.
+enum class ScoreViews : std::uint8_t {
+  kOnes,      // those that add or remove dims of 1
+  kAnyBatch,  // all that keep the last two dims
+};
+
 /// Matches the scores `value`. Returns nullopt for other operators and if the scores are broadcast.
 /// Masks and biases must follow the softcap.
-std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value);
+std::optional<Scores> match_scores(const Rewriter& rw, ir::ValueId value,
+                                   ScoreViews views = ScoreViews::kOnes);
 
 /// A match of where(condition, x, number) or where(condition, number, x).
 struct Replaced {
@@ -56,9 +64,9 @@ struct SoftmaxMatch {
   ir::ConstantPtr sinks;
   bool nan_is_zero = false;  // whether NaN probabilities are replaced by 0
 };
-/// Matches the softmax that computes `probabilities`. Views that add or remove dims of 1, guards
-/// where(is_nan(p), 0, p) and a slice that drops the sink may follow it, and x - max(x) may precede
-/// it.
-std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ir::ValueId probabilities);
+/// Matches the softmax that computes `probabilities`. Views, guards where(is_nan(p), 0, p) and a
+/// slice that drops the sink may follow it, and x - max(x) may precede it.
+std::optional<SoftmaxMatch> match_softmax(const Rewriter& rw, ir::ValueId probabilities,
+                                          ScoreViews views = ScoreViews::kOnes);
 
 }  // namespace llmc::passes

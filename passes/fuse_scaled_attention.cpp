@@ -15,6 +15,7 @@ using ir::ValueId;
 struct Match {
   ir::ScaledAttention op;
   Scores scores;
+  std::vector<Dim> dims;  // of the fused scores
 };
 
 /// Returns whether the product `last` is the only purpose of `from`: all its direct and indirect
@@ -34,17 +35,31 @@ bool only_leads_to(const Rewriter& rw, ValueId from, const ir::Node& last) {
   return true;
 }
 
+/// Returns the batch dims of scores other than 1: all dims but the last two.
+std::vector<Dim> batch_dims(const std::vector<Dim>& scores) {
+  std::vector<Dim> found;
+  std::copy_if(scores.begin(), scores.end() - 2, std::back_inserter(found),
+               [](const Dim& dim) { return dim != Dim(1); });
+  return found;
+}
+
 /// Returns whether scores of dims `a` and `b` have the same queries, keys and batch dims, apart
 /// from batch dims of 1.
 bool same_scores(const std::vector<Dim>& a, const std::vector<Dim>& b) {
-  const auto batch = [](const std::vector<Dim>& dims) {
-    std::vector<Dim> found;
-    std::copy_if(dims.begin(), dims.end() - 2, std::back_inserter(found),
-                 [](const Dim& dim) { return dim != Dim(1); });
-    return found;
-  };
   return a.size() >= 2 && b.size() >= 2 && std::equal(a.end() - 2, a.end(), b.end() - 2) &&
-         batch(a) == batch(b);
+         batch_dims(a) == batch_dims(b);
+}
+
+/// Returns whether scores of dims `merged` are those of dims `split` with one batch dim, the
+/// product of theirs.
+bool is_merged(const std::vector<Dim>& merged, const std::vector<Dim>& split) {
+  if (merged.size() < 2 || split.size() < 2 ||
+      !std::equal(merged.end() - 2, merged.end(), split.end() - 2))
+    return false;
+  std::optional<Dim> product(1);
+  for (const Dim& dim : batch_dims(split)) product = product ? mul(*product, dim) : std::nullopt;
+  const std::vector<Dim> batch = batch_dims(merged);
+  return product && batch.size() == 1 && batch.front() == *product;
 }
 
 /// Emits a view of `value` that is broadcast to scores of dims `to` as `value` is to `from`. `from`
@@ -71,6 +86,48 @@ ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
   return value;
 }
 
+/// Emits a view of `value`, whose batch dims are one dim or all 1, with the batch dims of scores of
+/// dims `split`. `like` has these batch dims. Returns kNoValue if it does not exist, but is needed.
+ValueId with_split_batch(Rewriter& rw, ValueId value, const std::vector<Dim>& split, ValueId like,
+                         NodeIndex anchor) {
+  const std::vector<Dim> own = rw.type(value).dims;
+  if (own.size() <= 2) return value;
+  const auto rank = static_cast<std::int64_t>(own.size());
+  const auto batch = static_cast<std::int64_t>(split.size()) - 2;
+  if (batch_dims(own).empty()) {
+    std::vector<std::int64_t> ones(own.size() - 2);
+    std::iota(ones.begin(), ones.end(), 0);
+    return rw.emit(ir::Squeeze{ones}, {value}, anchor);
+  }
+  std::vector<Dim> dims(split.begin(), split.end() - 2);
+  dims.insert(dims.end(), own.end() - 2, own.end());
+  const ValueId before = rw.op<ir::Reshape>(value) ? rw.producer(value)->inputs[0] : ir::kNoValue;
+  if (before.exists() && rw.type(before).dims == dims) return before;
+  const ValueId result = emit_reshape(rw, value, dims, anchor);
+  if (result.exists() || !like.exists()) return result;
+  const ValueId sizes = rw.emit(ir::Concat{0},
+                                {rw.emit(ir::Shape{0, batch}, {like}, anchor),
+                                 rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor)},
+                                anchor);
+  return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
+}
+
+/// Emits a Reshape of `value` to the dims of `as`, whose batch dims are one dim and dims of 1, and
+/// the last two those of `value`.
+ValueId with_merged_batch(Rewriter& rw, ValueId value, ValueId as, NodeIndex anchor) {
+  const std::vector<Dim> dims = rw.type(as).dims;
+  if (const ValueId result = emit_reshape(rw, value, dims, anchor); result.exists()) return result;
+  std::vector<std::int64_t> batch(dims.size() - 2, 1);
+  for (std::size_t axis = 0; axis < batch.size(); ++axis)
+    if (dims[axis] != Dim(1)) batch[axis] = -1;
+  const auto rank = static_cast<std::int64_t>(rw.type(value).rank());
+  const ValueId sizes = rw.emit(
+      ir::Concat{0},
+      {emit_integers(rw, batch, anchor), rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor)},
+      anchor);
+  return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
+}
+
 /// Returns whether common scores neither overflow nor underflow if they are multiplied by `factor`
 /// earlier or later.
 bool is_moderate(double factor) {
@@ -89,15 +146,16 @@ void take_factors(const Rewriter& rw, ValueId& value, double& scale) {
 }
 
 std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
-  const auto softmax = match_softmax(rw, product.inputs[0]);
-  auto scores = softmax && !softmax->sinks ? match_scores(rw, softmax->scores) : std::nullopt;
+  const auto softmax = match_softmax(rw, product.inputs[0], ScoreViews::kAnyBatch);
+  auto scores = softmax && !softmax->sinks
+                    ? match_scores(rw, softmax->scores, ScoreViews::kAnyBatch)
+                    : std::nullopt;
   if (!scores || scores->bounded) return std::nullopt;
   for (const ValueId value : {scores->q, scores->k, product.inputs[1]})
     if (!is_f32(rw, value, 2) || ir::element_count(rw.type(value)) == 0) return std::nullopt;
   if (!only_leads_to(rw, scores->product, product)) return std::nullopt;
 
-  const std::vector<Dim>& dims = rw.type(product.inputs[0]).dims;
-  std::vector<ValueId> results{scores->product, softmax->scores};
+  std::vector<ValueId> results{product.inputs[0], scores->product, softmax->scores};
   for (const Scores::Bias& bias : scores->biases) {
     if (!is_f32(rw, bias.value) || !is_moderate(bias.scale)) return std::nullopt;
     results.push_back(bias.result);
@@ -108,8 +166,14 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
     fills.insert(static_cast<float>(condition.fill * condition.scale));
     results.push_back(condition.result);
   }
+  const auto dims_of = [&](ValueId result) { return rw.type(result).dims; };
+  std::vector<Dim> dims = dims_of(results.front());
   for (const ValueId result : results)
-    if (!same_scores(rw.type(result).dims, dims)) return std::nullopt;
+    if (is_merged(dims, dims_of(result)) && !same_scores(dims, dims_of(result)))
+      dims = dims_of(result);
+  for (const ValueId result : results)
+    if (!same_scores(dims_of(result), dims) && !is_merged(dims_of(result), dims))
+      return std::nullopt;
   if (fills.size() > 1 || fills.contains(0)) return std::nullopt;
 
   take_factors(rw, scores->q, scores->scale);
@@ -117,7 +181,8 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
   Match found{{.scale = static_cast<float>(scores->scale),
                .softcap = static_cast<float>(scores->softcap),
                .nan_is_zero = softmax->nan_is_zero},
-              *std::move(scores)};
+              *std::move(scores),
+              std::move(dims)};
   if (!std::isnormal(found.op.scale)) return std::nullopt;
   if (!fills.empty()) found.op.fill = *fills.begin();
   if (found.scores.conditions.size() == 1) found.op.keeps = found.scores.conditions[0].seen;
@@ -125,12 +190,12 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
 }
 
 /// Emits the sum of all biases; kNoValue if there are none.
-ValueId sum_of_biases(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims,
-                      NodeIndex anchor) {
+template <class ViewOf>
+ValueId sum_of_biases(Rewriter& rw, const Scores& scores, const ViewOf& view_of, NodeIndex anchor) {
   ValueId sum = ir::kNoValue;
   for (std::size_t i = scores.biases.size(); i-- > 0;) {
     const Scores::Bias& bias = scores.biases[i];
-    ValueId term = aligned(rw, bias.value, rw.type(bias.result).dims, dims, anchor);
+    ValueId term = view_of(bias.value, bias.result);
     if (bias.scale != 1) {
       const ValueId factor =
           rw.emit_constant(ir::make_f32({}, {static_cast<float>(bias.scale)}), anchor);
@@ -142,11 +207,11 @@ ValueId sum_of_biases(Rewriter& rw, const Scores& scores, const std::vector<Dim>
 }
 
 /// Emits the mask operand of ScaledAttention; kNoValue if there is none.
-ValueId mask_of(Rewriter& rw, const Scores& scores, const std::vector<Dim>& dims,
-                NodeIndex anchor) {
+template <class ViewOf>
+ValueId mask_of(Rewriter& rw, const Scores& scores, const ViewOf& view_of, NodeIndex anchor) {
   ValueId all = ir::kNoValue;
   for (const Scores::Condition& condition : scores.conditions) {
-    ValueId one = aligned(rw, condition.value, rw.type(condition.result).dims, dims, anchor);
+    ValueId one = view_of(condition.value, condition.result);
     if (scores.conditions.size() == 1) return one;
     if (!condition.seen) one = rw.emit(ir::Unary{ir::UnaryKind::kNot}, {one}, anchor);
     all = all.exists() ? rw.emit(ir::Binary{ir::BinaryKind::kAnd}, {all, one}, anchor) : one;
@@ -162,14 +227,25 @@ Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext&) {
     const auto found = match(rw, rw.node(i));
     if (!found) return;
     const ValueId p = rw.node(i).inputs[0], v = rw.node(i).inputs[1], y = rw.node(i).outputs[0];
-    const std::vector<Dim> dims = rw.type(p).dims, product = rw.type(found->scores.product).dims;
-    std::vector<ValueId> inputs{aligned(rw, found->scores.q, product, dims, i),
-                                aligned(rw, found->scores.k, product, dims, i), v};
-    const ValueId bias = sum_of_biases(rw, found->scores, dims, i);
-    const ValueId mask = mask_of(rw, found->scores, dims, i);
+    const std::vector<Dim>& dims = found->dims;
+    ValueId q = ir::kNoValue;
+    // Returns `value`, which is broadcast to `scores`, as a view that is broadcast to the fused
+    // ones.
+    const auto view_of = [&](ValueId value, ValueId scores) {
+      const std::vector<Dim> from = rw.type(scores).dims;
+      return same_scores(from, dims) ? aligned(rw, value, from, dims, i)
+                                     : with_split_batch(rw, value, dims, q, i);
+    };
+    q = view_of(found->scores.q, found->scores.product);
+    if (!q.exists()) return;
+    std::vector<ValueId> inputs{q, view_of(found->scores.k, found->scores.product), view_of(v, p)};
+    const ValueId bias = sum_of_biases(rw, found->scores, view_of, i);
+    const ValueId mask = mask_of(rw, found->scores, view_of, i);
     if (bias.exists() || mask.exists()) inputs.push_back(bias);
     if (mask.exists()) inputs.push_back(mask);
-    rw.replace(y, rw.emit(found->op, std::move(inputs), i));
+    const ValueId result = rw.emit(found->op, std::move(inputs), i);
+    rw.replace(y,
+               same_scores(rw.type(p).dims, dims) ? result : with_merged_batch(rw, result, y, i));
   });
 }
 
