@@ -4,6 +4,7 @@
 
 #include "passes/attention_scores.h"
 #include "passes/fusions.h"
+#include "passes/index_analysis.h"
 
 namespace llmc::passes {
 
@@ -176,6 +177,10 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
       return std::nullopt;
   if (fills.size() > 1 || fills.contains(0)) return std::nullopt;
 
+  IndexAnalysis indices(rw);
+  std::erase_if(scores->biases, [&](const Scores::Bias& bias) {  // masks that hide nothing
+    return indices.always_false(bias.value);
+  });
   take_factors(rw, scores->q, scores->scale);
   take_factors(rw, scores->k, scores->scale);
   Match found{{.scale = static_cast<float>(scores->scale),
