@@ -170,11 +170,18 @@ std::string derive_name(const std::filesystem::path& model) {
 std::string comment_text(std::string_view untrusted, std::size_t max_bytes) {
   constexpr std::string_view kHarmless = " _./:+-()[],=<>@";
   std::string text;
-  for (const char c : untrusted.substr(0, max_bytes)) {
+  const std::string_view kept = untrusted.substr(0, max_bytes);
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const char c = kept[i];
     if (c == '"') continue;
-    text += is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos ? c : '_';
+    // In sizes such as 4*n and 64 * n * m.
+    const bool tight =
+        c == '*' && i > 0 && i + 1 < kept.size() && is_digit(kept[i - 1]) && is_letter(kept[i + 1]);
+    const bool product = tight || kept.substr(std::max<std::size_t>(i, 1) - 1, 3) == " * ";
+    const bool harmless = is_letter(c) || is_digit(c) || kHarmless.find(c) != kHarmless.npos;
+    text += product || harmless ? c : '_';
   }
-  // "*" was replaced, so "/*" and "*/" cannot occur. "//" is changed too.
+  // Other "*" were replaced, so "/*" and "*/" cannot occur. "//" is changed too.
   for (std::size_t at = 0; (at = text.find("//", at)) != text.npos;) text[at + 1] = '_';
   if (untrusted.size() > max_bytes) text += "...";
   return text;

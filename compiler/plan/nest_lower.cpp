@@ -211,6 +211,12 @@ View NestLowerer::result(ir::ValueId value) {
   return view;
 }
 
+std::uint32_t NestLowerer::scratch(ir::ElementType element, const Size& count,
+                                   const std::string& name) {
+  return host_.scratch(*current_, element, count, name,
+                       fmt::format("{}[{}]  {}", ir::to_string(element), to_string(count), name));
+}
+
 View NestLowerer::stored(const ExpressionPtr& expression, const Sizes& dims, ir::ElementType type,
                          const std::string& name) {
   const View target = View::dense(scratch(type, product(dims), name), dims);

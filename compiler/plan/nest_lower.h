@@ -135,9 +135,7 @@ class NestLowerer {
   /// Returns the storage to which a kernel writes a value, and binds the value to it: the caller's
   /// memory if the value is an output with the same type, otherwise the arena.
   View result(ir::ValueId value);
-  std::uint32_t scratch(ir::ElementType element, const Size& count, const std::string& name) {
-    return host_.scratch(*current_, element, count, name, {});
-  }
+  std::uint32_t scratch(ir::ElementType element, const Size& count, const std::string& name);
   /// Returns scratch memory of f32 for each worker, on separate cache lines.
   BufferArgument scratch_of_workers(const Size& elements, const std::string& name);
   void emit(const ir::Node& node, MapStage stage);

@@ -5,9 +5,9 @@
 
 namespace llmc {
 
-/// Returns a C identifier that resembles the first 48 bytes of `text`. It begins with a letter and
-/// consists of lower-case letters, digits and single underscores. It may be a keyword. Empty if
-/// there is no letter.
+/// Returns a C identifier of the first words of `text`, at most 48 characters. It begins with a
+/// letter and consists of lower-case letters, digits and single underscores. It may be a keyword.
+/// Empty if there is no letter.
 std::string resembling_identifier(std::string_view text);
 
 /// Returns the first of STEM, STEM_2, STEM_3, … for which `is_new` is true.

@@ -74,6 +74,9 @@ TEST(DeriveName, IsOfTheFolderWhereTheFileIsCalledAsEveryModel) {
 TEST(CommentText, CannotLeaveItsComment) {
   EXPECT_EQ(comment_text("/layers.0/self_attn/q_proj/MatMul"), "/layers.0/self_attn/q_proj/MatMul");
   EXPECT_EQ(comment_text("*/ int x; /*"), "_/ int x_ /_");
+  EXPECT_EQ(comment_text("f32[4*batch_size, 2*\"/\"]"), "f32[4*batch_size, 2_/]");
+  EXPECT_EQ(comment_text("64 * n * m /* */ *"), "64 * n * m /_ _/ _");
+  EXPECT_EQ(comment_text("4*/x 4/*x"), "4_/x 4/_x");
   EXPECT_EQ(comment_text("a\\\nb"), "a__b");
   EXPECT_EQ(comment_text("a?\?/\nb"), "a__/_b");
   EXPECT_EQ(comment_text("\x1b[2J\xff"), "_[2J_");
