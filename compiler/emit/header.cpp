@@ -148,12 +148,14 @@ std::string run_header(const Plan& plan) {
       "#define {0}_OUTPUTS {4}\n",
       macro, plan.arena_bytes, plan.options.threads_max, plan.program.inputs.size(),
       plan.program.outputs.size());
+  if (!has_weights_input(plan))
+    text += fmt::format("/* Read-only, in the library. */\n#define {}_WEIGHTS_BYTES {}\n", macro,
+                        plan.weights_bytes);
   text += port_macros(plan.program, macro);
   if (has_weights_input(plan))
     text += fmt::format(
-        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64, with its "
-        "header\n"
-        "   of 64 bytes, which the size includes. */\n"
+        "\n/* After the inputs one more: the content of {0}.weights.bin, aligned to 64.\n"
+        "   WEIGHTS_BYTES includes its header of 64 bytes. */\n"
         "#define {1}_INPUT_WEIGHTS {2}\n#define {1}_WEIGHTS_BYTES {3}\n",
         name, macro, plan.program.inputs.size(), plan.weights_bytes + sizeof(llmc_weights_header));
   text += fmt::format(
