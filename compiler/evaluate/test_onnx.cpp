@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/driver/dims.h"
 #include "compiler/driver/source.h"
 #include "compiler/exec/function_library.h"
 #include "compiler/onnx/test_data.h"
+#include "compiler/plan/rounding.h"
+#include "compiler/plan/weight_formats.h"
 #include "compiler/support/file.h"
 
 namespace llmc::evaluate {
@@ -16,32 +17,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string type_text(const ir::Constant& data) {
-  return fmt::format("{}[{}]", ir::to_string(data.element()), fmt::join(data.dims(), ", "));
-}
-
-/// Returns by how much an element exceeds the tolerance; not positive if it does not.
-double excess(double actual, double expected, bool exact, double relative, double absolute) {
-  if (std::isnan(actual) || std::isnan(expected))
-    return std::isnan(actual) && std::isnan(expected) ? 0 : HUGE_VAL;
-  if (actual == expected) return 0;
-  if (exact || std::isinf(actual) || std::isinf(expected)) return HUGE_VAL;
-  return std::fabs(actual - expected) - (absolute + relative * std::fabs(expected));
-}
-
-double absolute_of(const Tolerance& tolerance, ir::ElementType element, double largest) {
-  const double share = element == ir::ElementType::kF16    ? 5e-3
-                       : element == ir::ElementType::kBF16 ? 4e-2
-                                                           : 1e-5;
-  return tolerance.absolute.value_or(1e-7 + share * largest);
-}
-
 Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& options,
                                                        const ir::Graph& graph,
                                                        const driver::Progress& progress) {
   driver::report(progress, "compile", 0, 0);
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{.graph = &graph, .name = "model", .open_dims = options.dims};
+  const exec::FunctionLibrary::Job job{
+      .graph = &graph, .name = "model", .quant = options.quant, .open_dims = options.dims};
   LLMC_TRY(auto library,
            exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimization,
                                           outcome, options.opt_level, options.emulator));
@@ -83,7 +65,7 @@ Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::pat
   }
   const exec::FunctionLibrary* const library = own ? own.get() : compiled;
   driver::report(progress, "run", 0, 0);
-  auto run = library->run(0, bound.inputs);
+  auto run = library->run(0, bound.inputs, options.threads);
   if (!run.ok()) return std::move(run).error().in_file(folder.string());
   const std::vector<ir::ConstantPtr>& outputs = *run;
   DataSetResult result;
@@ -91,9 +73,14 @@ Result<DataSetResult> run_data_set(const TestOnnxOptions& options, const fs::pat
   result.bound = bound.bound;
   result.arena_bytes = library->plan(0).arena_bytes;
   result.weights_bytes = library->plan(0).weights_bytes;
+  if (options.quant != ir::WeightFormat::kUnset)
+    result.relative_error_allowed =
+        plan::weight_format_info(plan::rounding_of(library->plan(0).program).coarsest())
+            .max_relative_rms;
   for (std::size_t i = 0; i < outputs.size(); ++i)
-    result.outputs.push_back(compare(graph.value(graph.outputs()[i]).name, *outputs[i],
-                                     *bound.outputs[i], options.tolerance));
+    result.outputs.push_back(verify_output(graph.value(graph.outputs()[i]).name, *outputs[i],
+                                           *bound.outputs[i], result.relative_error_allowed,
+                                           options.tolerance));
   return result;
 }
 
@@ -112,46 +99,7 @@ Result<fs::path> graph_of(const fs::path& model) {
 }  // namespace
 
 bool DataSetResult::ok() const {
-  return std::ranges::all_of(outputs, [](const OutputDifference& o) { return o.ok(); });
-}
-
-OutputDifference compare(const std::string& name, const ir::Constant& actual,
-                         const ir::Constant& expected, const Tolerance& tolerance) {
-  OutputDifference result;
-  result.name = name;
-  result.element = expected.element();
-  result.dims = expected.dims();
-  if (actual.element() != expected.element() || actual.dims() != expected.dims()) {
-    result.problem = fmt::format("is {}, expected {}", type_text(actual), type_text(expected));
-    return result;
-  }
-  const bool exact = !ir::is_float(expected.element());
-  if (exact && actual.bytes() == expected.bytes()) return result;
-  const std::vector<double> a = ir::to_doubles(actual), e = ir::to_doubles(expected);
-  const std::size_t size = ir::element_bytes(expected.element());
-  const std::vector<std::byte> a_bytes = exact ? actual.bytes() : std::vector<std::byte>{};
-  const std::vector<std::byte> e_bytes = exact ? expected.bytes() : std::vector<std::byte>{};
-  double worst = 0;
-  for (const double x : e)
-    if (std::isfinite(x)) result.largest = std::max(result.largest, std::fabs(x));
-  const double absolute = absolute_of(tolerance, expected.element(), result.largest);
-  for (std::size_t i = 0; i < e.size(); ++i) {
-    if (std::isfinite(a[i]) && std::isfinite(e[i]))
-      result.difference = std::max(result.difference, std::fabs(a[i] - e[i]));
-    // Different 64-bit integers may convert to the same double.
-    const bool differ =
-        exact && !std::equal(&a_bytes[i * size], &a_bytes[i * size] + size, &e_bytes[i * size]);
-    const double over = differ ? HUGE_VAL : excess(a[i], e[i], exact, tolerance.relative, absolute);
-    if (!(over > 0)) continue;
-    ++result.mismatches;
-    if (over > worst) {
-      worst = over;
-      result.worst = static_cast<std::int64_t>(i);
-      result.actual = a[i];
-      result.expected = e[i];
-    }
-  }
-  return result;
+  return std::ranges::all_of(outputs, &VerifiedOutput::ok);
 }
 
 Result<std::vector<DataSetResult>> test_onnx(const TestOnnxOptions& options,

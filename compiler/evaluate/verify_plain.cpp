@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "compiler/driver/dims.h"
 #include "compiler/exec/function_library.h"
@@ -13,23 +12,6 @@
 #include "compiler/reference/interpreter.h"
 
 namespace llmc::evaluate {
-namespace {
-
-double relative_error(const ir::Constant& actual, const ir::Constant& expected) {
-  const std::vector<double> a = ir::to_doubles(actual), e = ir::to_doubles(expected);
-  double difference = 0, size = 0;
-  for (std::size_t i = 0; i < e.size(); ++i) {
-    if (a[i] == e[i] || (std::isnan(a[i]) && std::isnan(e[i]))) {
-      if (std::isfinite(e[i])) size += e[i] * e[i];
-      continue;
-    }
-    difference += (a[i] - e[i]) * (a[i] - e[i]);
-    size += e[i] * e[i];
-  }
-  return difference == 0 ? 0 : std::sqrt(difference / size);
-}
-
-}  // namespace
 
 std::string hash_of(const std::vector<ir::ConstantPtr>& outputs) {
   XXH64_hash_t hash = 0;
@@ -38,15 +20,6 @@ std::string hash_of(const std::vector<ir::ConstantPtr>& outputs) {
     hash = XXH64(bytes.data(), bytes.size(), hash);
   }
   return fmt::format("{:016x}", hash);
-}
-
-VerifiedOutput verify_output(const std::string& name, const ir::Constant& actual,
-                             const ir::Constant& expected, double allowed) {
-  VerifiedOutput output{.largest = compare(name, actual, expected, {})};
-  const bool comparable = output.largest.problem.empty();
-  if (comparable) output.relative_error = relative_error(actual, expected);
-  output.ok = allowed == 0 ? output.largest.ok() : comparable && output.relative_error <= allowed;
-  return output;
 }
 
 bool VerifyPlainReport::ok() const {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/driver/source.h"
-#include "compiler/evaluate/test_onnx.h"
+#include "compiler/evaluate/output_difference.h"
 #include "compiler/plan/rounding.h"
 #include "compiler/support/result.h"
 
@@ -19,19 +19,6 @@ struct VerifyPlainOptions {
   /// under an emulator.
   std::uint32_t threads = 1;
 };
-
-struct VerifiedOutput {
-  /// Comparison with the default tolerance. It determines `ok` only if no weights are rounded, that
-  /// is, if the maximum relative error is 0.
-  OutputDifference largest;
-  /// Root mean square of the differences divided by that of the expected elements.
-  double relative_error = 0;
-  bool ok = true;
-};
-/// Compares an output. `allowed`: maximum relative error; 0: each element must be within its
-/// tolerance.
-VerifiedOutput verify_output(const std::string& name, const ir::Constant& actual,
-                             const ir::Constant& expected, double allowed);
 
 /// Returns a hash of the bits of all outputs, 16 hexadecimal digits.
 std::string hash_of(const std::vector<ir::ConstantPtr>& outputs);

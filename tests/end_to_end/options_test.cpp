@@ -219,6 +219,50 @@ TEST(TestOnnxCommand, NamesTheFileThatIsNoTensor) {
                                  ": is not an ONNX tensor\n"));
 }
 
+/// Weights of which 4 bits lose those that count, beside larger ones that are multiplied by 0.
+TEST(TestOnnxCommand, JudgesRoundedWeightsByTheRelativeError) {
+  const testing::TemporaryFolder folder;
+  constexpr int kRows = 96, kColumns = 8;
+  std::vector<float> weights, x, y(kColumns);
+  for (int k = 0; k < kRows; ++k) {
+    x.push_back(k % 3 == 1 ? 0.0F : static_cast<float>(k % 5 + 1));
+    for (int n = 0; n < kColumns; ++n) {
+      weights.push_back(k % 3 == 1 ? 1000.0F : 0.01F * static_cast<float>((k + n) % 7));
+      y[static_cast<std::size_t>(n)] += x.back() * weights.back();
+    }
+  }
+  testing::OnnxBuilder builder(17);
+  builder.float_input("x", {std::int64_t{1}, std::int64_t{kRows}});
+  builder.node("MatMul", {"x", builder.floats("w", {kRows, kColumns}, weights)}, {}, "y");
+  builder.float_output("y", {std::int64_t{1}, std::int64_t{kColumns}});
+  builder.save(folder.path() / "model.onnx");
+  const auto save = [&](const char* file, const std::vector<float>& values) {
+    onnx::TensorProto tensor;
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.add_dims(1);
+    tensor.add_dims(static_cast<std::int64_t>(values.size()));
+    for (const float value : values) tensor.add_float_data(value);
+    testing::write_bytes(folder.path() / file, tensor.SerializeAsString());
+  };
+  save("input_0.pb", x);
+  save("output_0.pb", y);
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"test-onnx", (folder.path() / "model.onnx").string(),
+                                       folder.path().string(), "--target=generic"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return llmc(arguments);
+  };
+  EXPECT_THAT(with({"-t", "2"}).out, ::testing::Not(HasSubstr("relative error")));
+  const ProgramRun half = with({"--quant", "f16"});
+  EXPECT_EQ(half.code, 0) << half.out;
+  EXPECT_THAT(half.out, HasSubstr("relative error"));
+  const ProgramRun spoiled = with({"--quant", "q4"});
+  EXPECT_EQ(spoiled.code, 7);
+  EXPECT_THAT(spoiled.out, HasSubstr("FAIL  y f32[1, 8]"));
+  expect_mistake({"test-onnx", "x", "y", "--quant", "q5"}, "--quant q5 is not a weight format",
+                 "use q6");
+}
+
 TEST(TestOnnxCommand, SaysIfTheDataHaveOtherDimsThanTheModel) {
   const testing::TemporaryFolder folder;
   testing::OnnxBuilder builder(17);

@@ -12,16 +12,21 @@ namespace llmc::cli {
 namespace {
 
 struct TestOnnxCommand {
-  std::string model, data, target, opt_level = "3", emulator;
+  std::string model, data, target, quant, opt_level = "3", emulator;
+  std::uint32_t threads = 1;
   std::vector<std::string> dims;
   evaluate::Tolerance tolerance;
 };
 
-std::string outcome(const evaluate::OutputDifference& output) {
+/// `allowed`: maximum relative error; 0: each element must be within its tolerance.
+std::string outcome(const evaluate::VerifiedOutput& verified, double allowed) {
+  const evaluate::OutputDifference& output = verified.largest;
   if (!output.problem.empty()) return output.problem;
   std::string text =
       fmt::format("largest difference {:.3g} of {:.3g}", output.difference, output.largest);
-  if (output.mismatches > 0)
+  if (allowed > 0)
+    text += fmt::format("; relative error {:.2e}, at most {}", verified.relative_error, allowed);
+  else if (output.mismatches > 0)
     text += fmt::format("; {} beyond the tolerance, at element {} {} instead of {}",
                         output.mismatches, output.worst, output.actual, output.expected);
   return text;
@@ -37,6 +42,10 @@ Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   options.model = command.model;
   options.data = command.data;
   options.tolerance = command.tolerance;
+  options.threads = command.threads;
+  if (!command.quant.empty()) {
+    LLMC_TRY(options.quant, parse_quant(command.quant));
+  }
   LLMC_TRY(options.dims, parse_dims(command.dims));
   LLMC_TRY(options.target, checked_target(command.target));
   options.emulator = command.emulator;
@@ -55,24 +64,28 @@ Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
     for (const std::string& name : set.bound)
       note(globals, fmt::format("  input '{}' determines shapes: bound to the constant of the data",
                                 printable(name, 80)));
-    for (const evaluate::OutputDifference& output : set.outputs) {
+    for (const evaluate::VerifiedOutput& verified : set.outputs) {
+      const evaluate::OutputDifference& output = verified.largest;
       const std::string type =
           fmt::format("{}[{}]", ir::to_string(output.element), fmt::join(output.dims, ", "));
       outputs.push_back(Json{{"name", printable(output.name)},
                              {"type", type},
-                             {"ok", output.ok()},
+                             {"ok", verified.ok},
                              {"largest_difference", output.difference},
                              {"largest_expected", output.largest},
                              {"mismatches", output.mismatches},
+                             {"relative_error", verified.relative_error},
                              {"problem", output.problem}});
       if (!globals.json)
-        print(fmt::format("  {}  {} {}: {}\n", output.ok() ? "ok  " : "FAIL",
-                          printable(output.name, 60), type, outcome(output)));
+        print(fmt::format("  {}  {} {}: {}\n", verified.ok ? "ok  " : "FAIL",
+                          printable(output.name, 60), type,
+                          outcome(verified, set.relative_error_allowed)));
     }
     sets.push_back(Json{{"folder", set.folder.string()},
                         {"ok", set.ok()},
                         {"arena_bytes", set.arena_bytes},
                         {"weights_bytes", set.weights_bytes},
+                        {"relative_error_allowed", set.relative_error_allowed},
                         {"bound", set.bound.size()},
                         {"outputs", outputs}});
   }
@@ -97,6 +110,13 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
   app.add_option("--target", command->target,
                  "Target, listed by llmc targets (default: best for this machine)")
       ->check(refuse_empty);
+  app.add_option("--quant", command->quant,
+                 "Weight format: " + passes::quant_scheme_list(" or ") +
+                     "; one that rounds is judged by the relative error of each output (default: "
+                     "the model's own formats)")
+      ->check(refuse_empty)
+      ->type_name("FORMAT");
+  add_threads(app, command->threads);
   add_opt_level(app, command->opt_level);
   add_emulator(app, command->emulator);
   add_dims(app, command->dims);
