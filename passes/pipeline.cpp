@@ -21,6 +21,7 @@ constexpr PassEntry kPipeline[] = {
     {"choose_by_length", choose_by_length, "before constants are folded, which it makes"},
     {"fold_constants", fold_constants, "first: fusions match constant bounds and shapes"},
     {"simplify", simplify, "casts, views and stacks without effect separate the parts of patterns"},
+    {"fold_products", fold_products, "after simplify, before patterns that take their nodes"},
     {"fuse_softmax", fuse_softmax, "before attention and experts, which match softmax"},
     {"dense_rows", dense_rows, "before fusions, which match the experts' operators"},
     {"fuse_dynamic_quant", fuse_dynamic_quant,

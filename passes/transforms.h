@@ -21,6 +21,16 @@ namespace llmc::passes {
 /// evaluated, and graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
+/// Makes matrix products of constants, and what is computed from them, constants that are evaluated
+/// when they are read (DeBERTa multiplies its table of relative positions with the matrices of each
+/// layer).
+///
+///   add(matmul(layer_norm(table), w), b)  ->  constant
+///
+/// Results have at most 2^20 elements. Decoders are unchanged, and so are graphs whose weights are
+/// rounded, in which the product is fast and its result would be large beside the weights.
+Result<ir::Graph> fold_products(ir::Graph graph, const PassContext& context);
+
 /// Replaces comparisons between the length of the text and a number. Exporters write them for
 /// models that choose between tables of frequencies (LongRoPE).
 ///

@@ -33,11 +33,13 @@
 ///   --- before
 ///   graph …
 ///   --- unchanged
+///
+/// `quant: f32` after `passes` is the weight format instead of q4m.
 namespace llmc::passes {
 namespace {
 
 struct Case {
-  std::string file, name, comment, before, after, reason;
+  std::string file, name, comment, before, after, reason, quant;
   std::vector<std::string> passes, mends;
   bool unchanged = false;
 };
@@ -67,6 +69,8 @@ std::vector<Case> read_cases(const std::filesystem::path& path) {
       std::istringstream names(line.substr(8));
       for (std::string name; std::getline(names >> std::ws, name, ',');)
         cases.back().passes.push_back(name);
+    } else if (line.starts_with("quant: ")) {
+      cases.back().quant = line.substr(7);
     } else if (line.starts_with("reason: ")) {
       cases.back().reason = line.substr(8);
     } else if (line.starts_with("mend: ")) {
@@ -99,15 +103,16 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-Result<ir::Graph> run(ir::Graph graph, const std::vector<std::string>& names) {
+Result<ir::Graph> run(ir::Graph graph, const Case& c) {
   std::vector<PassEntry> entries;
-  for (const std::string& name : names) {
+  for (const std::string& name : c.passes) {
     const PassEntry* entry = find_pass(name);
     if (!entry) return Diagnostic{ErrorKind::kUsage, {}, {}, {}, "no pass called " + name, {}};
     entries.push_back(*entry);
   }
   PipelineOptions options;
-  options.context.options.weights = kQ4Mixed;
+  options.context.options.weights =
+      c.quant.empty() ? kQ4Mixed : parse_quant_scheme(c.quant).value();
   options.context.options.requantize = true;
   options.context.options.context = 8;
   LLMC_TRY(auto result, run_passes(std::move(graph), entries, options));
@@ -160,12 +165,20 @@ std::optional<std::pair<ir::Graph, ir::Graph>> before_and_after(const std::strin
     ADD_FAILURE() << format(status.error().first());
     return std::nullopt;
   }
-  auto after = run(*before, c.passes);
+  auto after = run(*before, c);
   if (!after.ok()) {
     ADD_FAILURE() << format(after.error().first());
     return std::nullopt;
   }
   return std::pair(std::move(*before), std::move(*after));
+}
+
+/// Data of an expected graph that only passes compute.
+ir::ConstantPtr mapped_zeros(ir::ElementType element, const std::vector<std::int64_t>& dims,
+                             const std::string& name) {
+  const auto data =
+      std::make_shared<std::vector<std::byte>>(*ir::checked_byte_count(element, dims));
+  return ir::make_mapped(element, dims, data, *data, name);
 }
 
 class PassCases : public ::testing::TestWithParam<Case> {};
@@ -177,7 +190,9 @@ TEST_P(PassCases, BeforeBecomesAfterAndMeansTheSame) {
   const auto& [before, after] = *graphs;
   if (!c.unchanged) {
     EXPECT_TRUE(c.reason.empty() && c.mends.empty()) << "only for --- unchanged";
-    auto expected = ir::parse(c.after);
+    ir::ParseOptions parsing;
+    parsing.resolve = mapped_zeros;
+    auto expected = ir::parse(c.after, parsing);
     ASSERT_TRUE(expected.ok()) << format(expected.error().first());
     EXPECT_EQ(ir::print(after), ir::print(*expected));
     EXPECT_NE(ir::print(after), ir::print(before)) << "say unchanged";
@@ -202,6 +217,7 @@ void update_cases() {
     for (const Case& c : cases) {
       text << c.comment << "=== case " << c.name << "\npasses: ";
       for (std::size_t i = 0; i < c.passes.size(); ++i) text << (i ? ", " : "") << c.passes[i];
+      if (!c.quant.empty()) text << "\nquant: " << c.quant;
       if (!c.reason.empty()) text << "\nreason: " << c.reason;
       for (const std::string& mend : c.mends) text << "\nmend: " << mend;
       text << "\n--- before\n" << c.before;
@@ -210,7 +226,7 @@ void update_cases() {
         text << "--- unchanged\n\n";
       } else {
         text << "--- after\n";
-        auto after = before.ok() ? run(*before, c.passes) : std::move(before);
+        auto after = before.ok() ? run(*before, c) : std::move(before);
         text << (after.ok() ? ir::print(*after) : c.after) << '\n';
       }
     }
