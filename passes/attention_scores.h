@@ -39,7 +39,7 @@ struct Scores {
   std::vector<Condition> conditions;
 };
 
-/// Views between the product and the softmax, or behind it, that are matched.
+/// Views between the product and the softmax, and after the softmax, that are matched.
 enum class ScoreViews : std::uint8_t {
   kOnes,      // those that add or remove dims of 1
   kAnyBatch,  // all that keep the last two dims

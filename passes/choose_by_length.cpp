@@ -7,8 +7,6 @@ namespace llmc::passes {
 
 namespace {
 
-/// Name of the graph input that this pass adds.
-
 using ir::AffineIndex;
 using ir::Dim;
 using ir::ValueId;

@@ -53,20 +53,25 @@ bool results_fit(const Rewriter& rw, const ir::Node& node, std::int64_t limit) {
   });
 }
 
-/// Returns whether the node repeats elements of its operand, which readers can do as well, so many
-/// times that the constant would be large.
-bool is_large_expand(const Rewriter& rw, const ir::Node& node) {
+/// Returns whether the node repeats indices for nodes that read them through a view as well, and
+/// the constant would be large.
+bool is_large_index(const Rewriter& rw, const ir::Node& node) {
   constexpr std::int64_t kMaxExpanded = 4096;
   if (!std::holds_alternative<ir::Expand>(node.op)) return false;
   const auto count = ir::element_count(rw.type(node.outputs[0]));
   const auto before = ir::element_count(rw.type(node.inputs[0]));
-  return count && before && *count > kMaxExpanded && *count > *before;
+  return count && before && *count > kMaxExpanded && *count > *before &&
+         std::ranges::all_of(rw.users(node.outputs[0]), [&](NodeIndex user) {
+           const ir::Node& reader = rw.node(user);
+           return std::holds_alternative<ir::GatherElements>(reader.op) &&
+                  reader.inputs[0] != node.outputs[0];
+         });
 }
 
 bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budget) {
   const ir::Node& node = rw.node(i);
   if (is_constant_node(node) || ir::is_any<ir::Loop, ir::Parameter>(node.op) ||
-      is_large_expand(rw, node) || !results_fit(rw, node, std::min(limit, budget)))
+      is_large_index(rw, node) || !results_fit(rw, node, std::min(limit, budget)))
     return false;
   std::vector<reference::Tensor> storage;
   storage.reserve(node.inputs.size());

@@ -113,10 +113,20 @@ ValueId with_split_batch(Rewriter& rw, ValueId value, const std::vector<Dim>& sp
   return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
 }
 
-/// Emits a Reshape of `value` to the dims of `as`, whose batch dims are one dim and dims of 1, and
-/// the last two those of `value`.
-ValueId with_merged_batch(Rewriter& rw, ValueId value, ValueId as, NodeIndex anchor) {
-  const std::vector<Dim> dims = rw.type(as).dims;
+/// Emits a view of `value` with the dims of `as`: they are the same except for dims of 1, or the
+/// last two are, and the batch dims of `as` are one dim and dims of 1.
+ValueId with_dims_of(Rewriter& rw, ValueId value, ValueId as, NodeIndex anchor) {
+  const std::vector<Dim> from = rw.type(value).dims, dims = rw.type(as).dims;
+  if (from == dims) return value;
+  if (without_ones(from) == without_ones(dims)) {
+    std::vector<std::int64_t> removed, added;
+    for (std::size_t axis = 0; axis < from.size(); ++axis)
+      if (from[axis] == Dim(1)) removed.push_back(static_cast<std::int64_t>(axis));
+    for (std::size_t axis = 0; axis < dims.size(); ++axis)
+      if (dims[axis] == Dim(1)) added.push_back(static_cast<std::int64_t>(axis));
+    if (!removed.empty()) value = rw.emit(ir::Squeeze{removed}, {value}, anchor);
+    return added.empty() ? value : rw.emit(ir::Unsqueeze{added}, {value}, anchor);
+  }
   if (const ValueId result = emit_reshape(rw, value, dims, anchor); result.exists()) return result;
   std::vector<std::int64_t> batch(dims.size() - 2, 1);
   for (std::size_t axis = 0; axis < batch.size(); ++axis)
@@ -127,6 +137,14 @@ ValueId with_merged_batch(Rewriter& rw, ValueId value, ValueId as, NodeIndex anc
       {emit_integers(rw, batch, anchor), rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor)},
       anchor);
   return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
+}
+
+/// Emits `value` without its first dims, which must be 1, if it has more than `rank`.
+ValueId with_rank(Rewriter& rw, ValueId value, std::size_t rank, NodeIndex anchor) {
+  if (!value.exists() || rw.type(value).rank() <= rank) return value;
+  std::vector<std::int64_t> first(rw.type(value).rank() - rank);
+  std::iota(first.begin(), first.end(), 0);
+  return rw.emit(ir::Squeeze{first}, {value}, anchor);
 }
 
 /// Returns whether common scores neither overflow nor underflow if they are multiplied by `factor`
@@ -144,6 +162,15 @@ void take_factors(const Rewriter& rw, ValueId& value, double& scale) {
     scale *= factor->scalar;
     value = factor->value;
   }
+}
+
+/// Returns whether `value`, which is broadcast to `scores`, is also broadcast to fused scores of
+/// dims `split`, of which `scores` may be merged ones: its batch dims are those of `scores` or
+/// all 1.
+bool can_split(const Rewriter& rw, ValueId value, ValueId scores, const std::vector<Dim>& split) {
+  const std::vector<Dim>&from = rw.type(scores).dims, &own = rw.type(value).dims;
+  if (same_scores(from, split)) return true;
+  return own.size() < 2 || batch_dims(own).empty() || batch_dims(own) == batch_dims(from);
 }
 
 std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
@@ -172,9 +199,26 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
   for (const ValueId result : results)
     if (is_merged(dims, dims_of(result)) && !same_scores(dims, dims_of(result)))
       dims = dims_of(result);
-  for (const ValueId result : results)
-    if (!same_scores(dims_of(result), dims) && !is_merged(dims_of(result), dims))
-      return std::nullopt;
+  bool merged = false;
+  for (const ValueId result : results) {
+    if (same_scores(dims_of(result), dims)) continue;
+    merged = true;
+    if (!is_merged(dims_of(result), dims)) return std::nullopt;
+  }
+  if (merged) {
+    // q gives the sizes of the batch dims.
+    const std::vector<Dim> q = dims_of(scores->q), p = dims_of(product.inputs[0]),
+                           y = dims_of(product.outputs[0]);
+    const bool whole = batch_dims(q) == batch_dims(dims_of(scores->product)) &&
+                       batch_dims(dims).size() + 2 == dims.size();
+    bool split = can_split(rw, scores->k, scores->product, dims) &&
+                 can_split(rw, product.inputs[1], product.inputs[0], dims);
+    for (const Scores::Bias& bias : scores->biases)
+      split = split && can_split(rw, bias.value, bias.result, dims);
+    for (const Scores::Condition& condition : scores->conditions)
+      split = split && can_split(rw, condition.value, condition.result, dims);
+    if (!whole || !split || batch_dims(y) != batch_dims(p)) return std::nullopt;
+  }
   if (fills.size() > 1 || fills.contains(0)) return std::nullopt;
 
   IndexAnalysis indices(rw);
@@ -244,13 +288,13 @@ Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext&) {
     q = view_of(found->scores.q, found->scores.product);
     if (!q.exists()) return;
     std::vector<ValueId> inputs{q, view_of(found->scores.k, found->scores.product), view_of(v, p)};
-    const ValueId bias = sum_of_biases(rw, found->scores, view_of, i);
-    const ValueId mask = mask_of(rw, found->scores, view_of, i);
+    const std::size_t rank = std::max(rw.type(inputs[0]).rank(), rw.type(inputs[1]).rank());
+    const ValueId bias = with_rank(rw, sum_of_biases(rw, found->scores, view_of, i), rank, i);
+    const ValueId mask = with_rank(rw, mask_of(rw, found->scores, view_of, i), rank, i);
     if (bias.exists() || mask.exists()) inputs.push_back(bias);
     if (mask.exists()) inputs.push_back(mask);
     const ValueId result = rw.emit(found->op, std::move(inputs), i);
-    rw.replace(y,
-               same_scores(rw.type(p).dims, dims) ? result : with_merged_batch(rw, result, y, i));
+    rw.replace(y, with_dims_of(rw, result, y, i));
   });
 }
 

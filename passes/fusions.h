@@ -71,9 +71,9 @@ Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext& context);
 /// f32[max_positions, rotary_dim] constant (cos | sin), and the node has `table`.
 ///
 /// If the positions are the input of kind kPositionAxes i64[n, S], the rope has the attribute
-/// `position_axes`: the row of each frequency. If anything but such rotations reads the
-/// elements of this input, it is first replaced by n copies of the input of kind kPositions, the
-/// positions of text.
+/// `position_axes`: the row of each frequency. If anything but such rotations reads the elements of
+/// this input, it is first replaced by n copies of the input of kind kPositions, the positions of
+/// text.
 ///
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or

@@ -94,6 +94,7 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
     PassReport report;
     report.name = entry.name;
     report.nodes_before = result.graph.nodes().size();
+    const bool is_decoder = result.graph.is_decoder();
     std::vector<std::string> before;
     for (ir::ValueId input : result.graph.inputs())
       before.push_back(result.graph.value(input).name);
@@ -120,7 +121,7 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
     for (std::string& name : before)
       if (!kept.contains(name)) report.dropped_inputs.push_back(std::move(name));
     // Inputs of a plain graph are parameters of the compiled function.
-    LLMC_CHECK(result.graph.is_decoder() || report.dropped_inputs.empty());
+    LLMC_CHECK(is_decoder || report.dropped_inputs.empty());
     result.reports.push_back(std::move(report));
     if (options.dump)
       LLMC_RETURN_IF_ERROR(options.dump(result.reports.size(), entry.name, result.graph));

@@ -17,8 +17,8 @@ namespace llmc::passes {
 struct RopeFactor {
   enum class Kind : std::uint8_t { kOne, kPosition, kAngle, kCos, kSin, kColumn };
   Kind kind = Kind::kOne;
-  ir::ValueId positions;    // integers, one for each token, or the input `position_axes`
-  std::int64_t axis = 0;    // row of `position_axes`
+  ir::ValueId positions;    // integers, one for each token, or the input of kind kPositionAxes
+  std::int64_t axis = 0;    // row of that input
   double frequency = 0;     // kAngle, kCos, kSin
   ir::ConstantPtr table;    // kColumn: f32[max_positions, n]
   std::int64_t column = 0;  // kColumn: the first column known to have the same elements

@@ -18,7 +18,8 @@ namespace llmc::passes {
 /// Nodes with an operand or a result of more than PassOptions::fold_limit_elements elements are not
 /// evaluated, so this pass reads no weight matrices above this size. The nodes that one run
 /// evaluates have at most 2^24 result elements together. Nodes with a quantized matrix are not
-/// evaluated, and graph outputs do not become constants.
+/// evaluated, nor is an expand of more than 4096 elements that only gather_elements reads, as
+/// indices. Graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
 /// Makes matrix products of constants, and what is computed from them, constants that are evaluated
@@ -143,9 +144,10 @@ Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 ///   (past + c + cumsum(m)) * m   ->   (position_ids + c + 1) * m     m: 1, or 0 for one token id
 ///
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
-/// and `seq` are symbols in the types of the inputs past.0 and input_ids. c: a number >= 0, except
-/// in the last pattern. Adds the input position_ids if the graph lacks it, and removes it if no
-/// node reads it afterwards. Graphs without past.0 or input_ids and plain graphs are unchanged.
+/// and `seq` are symbols in the types of the first cache and the token ids. c: a number >= 0,
+/// except in the last pattern. Adds the input of kind kPositions if the graph lacks it, and removes
+/// it if no node reads it afterwards. Graphs without caches or token ids and plain graphs are
+/// unchanged.
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context);
 
 /// Caches the latent row from which keys and values are computed, if it is narrower than they are

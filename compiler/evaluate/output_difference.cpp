@@ -29,7 +29,14 @@ double absolute_of(const Tolerance& tolerance, ir::ElementType element, double l
   return tolerance.absolute.value_or(1e-7 + share * largest);
 }
 
-double relative_error(const ir::Constant& actual, const ir::Constant& expected) {
+/// Returns the root mean square of the differences divided by that of the expected elements; for
+/// integers and bools, the share of elements that differ.
+double relative_error(const ir::Constant& actual, const ir::Constant& expected,
+                      std::uint64_t mismatches) {
+  if (!ir::is_float(expected.element()))
+    return mismatches == 0
+               ? 0
+               : static_cast<double>(mismatches) / static_cast<double>(expected.element_count());
   const std::vector<double> a = ir::to_doubles(actual), e = ir::to_doubles(expected);
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < e.size(); ++i) {
@@ -64,6 +71,7 @@ OutputDifference compare(const std::string& name, const ir::Constant& actual,
   double worst = 0;
   for (const double x : e)
     if (std::isfinite(x)) result.largest = std::max(result.largest, std::fabs(x));
+  result.all_zeros = !a.empty() && std::ranges::all_of(a, [](double x) { return x == 0; });
   const double absolute = absolute_of(tolerance, expected.element(), result.largest);
   for (std::size_t i = 0; i < e.size(); ++i) {
     if (std::isfinite(a[i]) && std::isfinite(e[i]))
@@ -89,7 +97,8 @@ VerifiedOutput verify_output(const std::string& name, const ir::Constant& actual
                              const Tolerance& tolerance) {
   VerifiedOutput output{.largest = compare(name, actual, expected, tolerance)};
   const bool comparable = output.largest.problem.empty();
-  if (comparable) output.relative_error = relative_error(actual, expected);
+  if (comparable)
+    output.relative_error = relative_error(actual, expected, output.largest.mismatches);
   output.ok = allowed == 0 ? output.largest.ok() : comparable && output.relative_error <= allowed;
   return output;
 }

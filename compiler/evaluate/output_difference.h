@@ -31,6 +31,7 @@ struct OutputDifference {
   double difference = 0;            // maximum of |actual - expected| among finite elements
   double largest = 0;               // maximum of |expected| among finite elements
   double actual = 0, expected = 0;  // values at index `worst`
+  bool all_zeros = false;           // whether all actual elements are 0; only if they were compared
 
   bool ok() const { return problem.empty() && mismatches == 0; }
 };
@@ -41,7 +42,8 @@ struct VerifiedOutput {
   /// Comparison with the tolerance. It determines `ok` only if no weights are rounded, that
   /// is, if the maximum relative error is 0.
   OutputDifference largest;
-  /// Root mean square of the differences divided by that of the expected elements.
+  /// Root mean square of the differences divided by that of the expected elements; of integers and
+  /// bools, the share of elements that differ.
   double relative_error = 0;
   bool ok = true;
 };

@@ -22,8 +22,11 @@ Result<std::unique_ptr<exec::FunctionLibrary>> compile(const TestOnnxOptions& op
                                                        const driver::Progress& progress) {
   driver::report(progress, "compile", 0, 0);
   exec::FunctionLibrary::Outcome outcome;
-  const exec::FunctionLibrary::Job job{
-      .graph = &graph, .name = "model", .quant = options.quant, .open_dims = options.dims};
+  const exec::FunctionLibrary::Job job{.graph = &graph,
+                                       .name = "model",
+                                       .quant = options.quant,
+                                       .open_dims = options.dims,
+                                       .threads = options.threads};
   LLMC_TRY(auto library,
            exec::FunctionLibrary::compile(std::span(&job, 1), options.target, options.optimization,
                                           outcome, options.opt_level, options.emulator));

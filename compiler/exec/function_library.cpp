@@ -121,6 +121,7 @@ Result<std::unique_ptr<FunctionLibrary>> FunctionLibrary::compile(
     options.name = jobs[i].name;
     options.embed_weights = false;
     options.open_dims = jobs[i].open_dims;
+    options.threads_max = std::max(options.threads_max, jobs[i].threads);
     auto plan = jobs[i].plan ? Result(*jobs[i].plan)
                              : driver::plan_graph(*jobs[i].graph, options, jobs[i].quant);
     if (!plan.ok()) {

@@ -30,7 +30,8 @@ class FunctionLibrary {
     const plan::Plan* plan = nullptr;
     passes::QuantScheme quant = {};  // as for plan_graph()
     plan::DimRanges open_dims = {};  // ranges of the symbols in the shapes of the graph's inputs
-    bool stage_times = false;        // whether the code can measure stages: at most one job
+    std::uint32_t threads = 1;  // maximum number that run() is called with, if `plan` is not set
+    bool stage_times = false;   // whether the code can measure stages: at most one job
   };
   /// For each job, the error because of which it has no code; nullopt if it has code.
   using Outcome = std::vector<std::optional<Error>>;

@@ -1,9 +1,9 @@
 #include "compiler/ir/verify.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_set>
-#include <utility>
 
 #include "compiler/ir/infer.h"
 #include "compiler/ir/op_info.h"
@@ -86,25 +86,35 @@ class Verifier {
     return ok_status();
   }
 
-  /// Checks that values with a kind are inputs of the outermost graph, that no two have the same
-  /// kind and layer, and that their elements have the type of InputKind.
+  /// Checks that values with a kind are inputs of the outermost graph, that there is one of each
+  /// kind or, of states, one of each layer 0, 1, …, and that their elements have the type of
+  /// InputKind.
   Status check_kinds() {
-    std::set<std::pair<InputKind, std::int64_t>> kinds;
+    std::map<InputKind, std::set<std::int64_t>> layers;
+    std::size_t count = 0;
     for (const ValueId id : graph_.inputs()) {
       const Value& input = graph_.value(id);
       if (input.kind == InputKind::kNone) continue;
       const std::string kind(EnumInfo<InputKind>::names[static_cast<std::size_t>(input.kind)]);
       if (around_ != nullptr) return problem("an input of a loop body has the kind " + kind);
-      if (!kinds.insert({input.kind, input.layer}).second)
+      if (!layers[input.kind].insert(input.layer).second)
         return problem("two inputs have the kind " + kind);
+      ++count;
       const bool floats = input.kind == InputKind::kMask || is_state(input.kind);
-      if (input.type.element != (floats ? ElementType::kF32 : ElementType::kI64))
+      const bool scalar = input.kind == InputKind::kLastPosition;
+      if (input.type.element != (floats ? ElementType::kF32 : ElementType::kI64) ||
+          scalar != (input.type.rank() == 0))
         return problem("input '" + input.name + "' of the kind " + kind + " has the type " +
                        to_string(input.type));
     }
-    if (std::ranges::count_if(graph_.values(), [](const Value& value) {
-          return value.kind != InputKind::kNone;
-        }) != std::ssize(kinds))
+    for (const auto& [kind, numbers] : layers)
+      if (*numbers.begin() != 0 || *numbers.rbegin() + 1 != std::ssize(numbers) ||
+          (numbers.size() > 1 && !is_state(kind)))
+        return problem("the layers of the kind " +
+                       std::string(EnumInfo<InputKind>::names[static_cast<std::size_t>(kind)]) +
+                       " are not 0, 1, …");
+    const auto has_kind = [](const Value& value) { return value.kind != InputKind::kNone; };
+    if (std::ranges::count_if(graph_.values(), has_kind) != static_cast<std::ptrdiff_t>(count))
       return problem("a value that is no input has a kind");
     return ok_status();
   }

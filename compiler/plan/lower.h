@@ -277,8 +277,7 @@ class Lowerer {
   void bind_ports(Scope& scope);
   void finish_ports(Scope& scope);
   // Recurrent states of a decoder (lower_states.cpp).
-  /// Returns the graph output with the new value of a state. Its name is "next_" followed by the
-  /// input's. Returns an absent value if there is none.
+  /// Returns the graph output with the new value of a state; kNoValue if there is none.
   ir::ValueId new_state(ir::ValueId input) const;
   void bind_state(Scope& scope, ir::ValueId input);
   /// Returns the nodes between a state's input and its output, and the other nodes that read

@@ -252,7 +252,10 @@ TEST(TestOnnxCommand, JudgesRoundedWeightsByTheRelativeError) {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return llmc(arguments);
   };
-  EXPECT_THAT(with({"-t", "2"}).out, ::testing::Not(HasSubstr("relative error")));
+  const ProgramRun exact = with({"-t", "9", "--rtol", "1e-3"});
+  EXPECT_EQ(exact.code, 0) << exact.err;
+  EXPECT_THAT(exact.out, ::testing::Not(HasSubstr("relative error")));
+  EXPECT_THAT(with({"--quant", "q8", "--atol", "1"}).err, HasSubstr("--rtol and --atol have no"));
   const ProgramRun half = with({"--quant", "f16"});
   EXPECT_EQ(half.code, 0) << half.out;
   EXPECT_THAT(half.out, HasSubstr("relative error"));

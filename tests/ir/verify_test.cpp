@@ -70,6 +70,14 @@ TEST(Verify, KindsOfInputs) {
   EXPECT_THAT(problem(decoder("%a: i64[2] {kind = recurrent}")), HasSubstr("kind recurrent"));
   EXPECT_THAT(problem(decoder("%a: f32[2] {kind = source}, %b: f32[2] {kind = source}")),
               HasSubstr("two inputs have the kind source"));
+  for (const char* const layers :
+       {"%a: f32[2] {kind = source, layer = 1}", "%a: f32[2] {kind = source, layer = -1}",
+        "%a: f32[2] {kind = source}, %b: f32[2] {kind = source, layer = 99999999999}"})
+    EXPECT_THAT(problem(decoder(layers)), HasSubstr("the layers of the kind source are not 0, 1"));
+  EXPECT_THAT(problem(decoder("%a: i64[2] {kind = token_ids}, "
+                              "%b: i64[2] {kind = token_ids, layer = 1}")),
+              HasSubstr("the layers of the kind token_ids"));
+  EXPECT_THAT(problem(decoder("%a: i64[] {kind = positions}")), HasSubstr("has the type i64[]"));
   Graph graph = small();
   graph.value(graph.outputs()[0]).kind = InputKind::kMask;
   EXPECT_THAT(problem(graph), HasSubstr("a value that is no input has a kind"));

@@ -127,7 +127,7 @@ TEST(FindModel, NamesTheBundlesOfAFolder) {
         folder_refusal(folder, {"m-avx2/m.plan.json", "m-lasx/m.plan.json", "other/notes.json"});
     EXPECT_THAT(d.message, HasSubstr((folder.path() / "m-lasx").string()));
     EXPECT_THAT(d.message, ::testing::Not(HasSubstr("other")));
-    EXPECT_EQ(d.hint, "give one of them");
+    EXPECT_EQ(d.hint, "commands that run a compiled model take the path of one of them");
   }
   const testing::TemporaryFolder folder;
   EXPECT_THAT(folder_refusal(folder, {"stage-0/m.plan.json", "stage-1/m.plan.json"}).hint,

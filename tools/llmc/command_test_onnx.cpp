@@ -14,6 +14,7 @@ namespace {
 struct TestOnnxCommand {
   std::string model, data, target, quant, opt_level = "3", emulator;
   std::uint32_t threads = 1;
+  bool has_tolerance = false;  // --rtol or --atol
   std::vector<std::string> dims;
   evaluate::Tolerance tolerance;
 };
@@ -45,6 +46,9 @@ Result<int> test_onnx(const TestOnnxCommand& command, const Globals& globals) {
   options.threads = command.threads;
   if (!command.quant.empty()) {
     LLMC_TRY(options.quant, parse_quant(command.quant));
+    if (command.has_tolerance && options.quant != ir::WeightFormat::kF32)
+      remark(globals,
+             fmt::format("--rtol and --atol have no effect with --quant {}", command.quant));
   }
   LLMC_TRY(options.dims, parse_dims(command.dims));
   LLMC_TRY(options.target, checked_target(command.target));
@@ -116,20 +120,24 @@ Action add_test_onnx(CLI::App& app, const Globals& globals) {
                      "the model's own formats)")
       ->check(refuse_empty)
       ->type_name("FORMAT");
-  add_threads(app, command->threads);
+  add_whole_number(app, "-t,--threads", command->threads, 1, plan::kMaxThreads,
+                   "Number of threads (default: 1)");
   add_opt_level(app, command->opt_level);
   add_emulator(app, command->emulator);
   add_dims(app, command->dims);
-  app.add_option("--rtol", command->tolerance.relative,
-                 "Relative tolerance of floats (default: 1e-3)")
-      ->check(refuse_negative)
-      ->capture_default_str();
-  app.add_option(
-         "--atol", command->tolerance.absolute,
-         "Absolute tolerance of floats (default: 1e-7 + 1e-5 times the largest expected element; "
-         "f16: 5e-3, bf16: 4e-2)")
-      ->check(refuse_negative);
-  return [command, &globals] { return test_onnx(*command, globals); };
+  const auto* const rtol = app.add_option("--rtol", command->tolerance.relative,
+                                          "Relative tolerance of floats (default: 1e-3)")
+                               ->check(refuse_negative)
+                               ->capture_default_str();
+  const auto* const atol =
+      app.add_option("--atol", command->tolerance.absolute,
+                     "Absolute tolerance of floats (default: 1e-7 + 1e-5 times the largest "
+                     "expected element; f16: 5e-3, bf16: 4e-2)")
+          ->check(refuse_negative);
+  return [command, rtol, atol, &globals] {
+    command->has_tolerance = rtol->count() > 0 || atol->count() > 0;
+    return test_onnx(*command, globals);
+  };
 }
 
 }  // namespace llmc::cli

@@ -30,12 +30,10 @@ Json plain_json(const evaluate::VerifyPlainReport& report) {
               {"same_bits", report.threads > 1 ? Json(report.same_bits) : Json(nullptr)}};
 }
 
-}  // namespace
-
 /// Returns the hint for outputs that differ by more than rounding to the format may change them.
 std::string rounding_hint(const evaluate::VerifyPlainReport& report) {
   const bool zeros = std::ranges::any_of(
-      report.outputs, [](const auto& output) { return output.relative_error == 1; });
+      report.outputs, [](const auto& output) { return !output.ok && output.largest.all_zeros; });
   if (zeros)
     return "an output is all zeros: quantized layers take rows without elements of 2^-96 or more "
            "for zeros (docs/numerics.md); --quant f32 and f16 do not";
@@ -51,6 +49,8 @@ std::string rounding_hint(const evaluate::VerifyPlainReport& report) {
       finer.empty() ? "" : fmt::format("--quant {} rounds less; ", name_list(finer, " or "));
   return less + "--quant f32 shows what rounding does not explain";
 }
+
+}  // namespace
 
 Result<int> verify_function(const CLI::App& app, const ModelOptions& model,
                             const exec::NativeOptions& native, driver::Source source,
