@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "passes/attention_scores.h"
