@@ -19,8 +19,8 @@ struct MaskShape {
 /// equality of their chunk numbers (quotients by the chunk size), And, Or, Not, Where, products
 /// with 0 and 1, 1 - x, triangles, views and concatenations of masks, slices of stored triangles,
 /// padding masks of ones, and the graph input of kind kMask. By the exporters' convention, that is
-/// causal: 0 for visible keys and the type's lowest number elsewhere. The last axis of a mask is the
-/// keys, the one before it the queries. Along other axes, the mask must have one element or be
+/// causal: 0 for visible keys and the type's lowest number elsewhere. The last axis of a mask is
+/// the keys, the one before it the queries. Along other axes, the mask must have one element or be
 /// repeated.
 class MaskAnalysis {
  public:
