@@ -104,7 +104,6 @@ ir::ConstantPtr rows_after(const ir::ConstantPtr& table, std::int64_t count) {
 }  // namespace
 
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   const ValueId ids = rw.graph().input(ir::InputKind::kTokenIds),
                 past = rw.graph().input(ir::InputKind::kAttentionCache);

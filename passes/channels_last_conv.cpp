@@ -154,7 +154,6 @@ void convert(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context) {
-  if (graph.is_decoder()) return graph;
   if (!ir::is_quantized(context.options.weights.format) && has_many_groups(graph)) return graph;
   return rewrite_nodes<ir::Conv>(std::move(graph), convert);
 }

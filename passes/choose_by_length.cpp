@@ -103,7 +103,6 @@ class LengthComparisons {
 }  // namespace
 
 Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context) {
-  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   LengthComparisons comparisons(rw, context);
   for (const NodeIndex i : rw.nodes<ir::Binary>()) comparisons.replace(i);

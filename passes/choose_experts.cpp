@@ -368,7 +368,6 @@ bool rewrite_batched(Rewriter& rw, NodeIndex i, const std::vector<NodeIndex>& to
 }  // namespace
 
 Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   std::vector<NodeIndex> tops;
   std::ranges::copy(rw.nodes<ir::TopK>(), std::back_inserter(tops));

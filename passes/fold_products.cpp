@@ -137,7 +137,7 @@ class EvaluatedNodes {
 Result<ir::Graph> fold_products(ir::Graph graph, const PassContext& context) {
   const ir::WeightFormat format = context.options.weights.format;
   const bool in_floats = format == ir::WeightFormat::kUnset || format == ir::WeightFormat::kF32;
-  if (graph.is_decoder() || !in_floats) return graph;
+  if (!in_floats) return graph;
   Rewriter rw(std::move(graph));
   EvaluatedNodes values(rw);
   for (const NodeIndex i : rw.nodes()) values.visit(rw.node(i));

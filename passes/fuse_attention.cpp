@@ -348,7 +348,6 @@ void rewrite(Rewriter& rw, const AttentionMatch& match, ValueId bias, ValueId re
 }  // namespace
 
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context) {
-  if (!graph.is_decoder()) return graph;  // plain graphs have no cache
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw);
   BiasTables tables(context.options.context);

@@ -95,7 +95,6 @@ std::optional<CrossMatch> match_cross(const Rewriter& rw, IndexAnalysis& indices
 }  // namespace
 
 Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   IndexAnalysis indices(rw);
   for (const NodeIndex i : rw.nodes<ir::MatMul>()) {

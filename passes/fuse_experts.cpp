@@ -195,7 +195,6 @@ void fuse_bias(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> fuse_experts(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;
   return rewrite_nodes<ir::MatMul, ir::Binary>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     std::holds_alternative<ir::MatMul>(rw.node(i).op) ? fuse_product(rw, i) : fuse_bias(rw, i);
   });

@@ -222,7 +222,6 @@ Result<ir::Graph> with_text_positions(ir::Graph graph, ValueId positions) {
 }  // namespace
 
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;  // only decoders have positions for the stage
   const ValueId positions = graph.input(ir::InputKind::kPositionAxes);
   const auto& dims = positions.exists() ? graph.value(positions).type.dims : std::vector<ir::Dim>();
   if (dims.size() != 2 || !dims[0].is_constant()) return fuse(std::move(graph));

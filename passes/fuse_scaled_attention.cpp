@@ -272,7 +272,6 @@ ValueId mask_of(Rewriter& rw, const Scores& scores, const ViewOf& view_of, NodeI
 }  // namespace
 
 Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext&) {
-  if (graph.is_decoder()) return graph;
   return rewrite_nodes<ir::MatMul>(std::move(graph), [](Rewriter& rw, NodeIndex i) {
     const auto found = match(rw, rw.node(i));
     if (!found) return;

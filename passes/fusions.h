@@ -2,7 +2,8 @@
 
 #include "passes/pass.h"
 
-/// Passes that fuse operators into one node. docs/passes.md explains their order.
+/// Passes that fuse operators into one node. docs/passes.md explains their order; kPipeline says
+/// which run on decoders or on plain graphs only.
 namespace llmc::passes {
 
 // ---- Softmax and norms
@@ -78,7 +79,6 @@ Result<ir::Graph> fuse_layer_norm(ir::Graph graph, const PassContext& context);
 /// rope(transpose(x)) of heads-first x becomes transpose(rope(x)), so that the rotation reads the
 /// rows of the projection's result. Unchanged if a rotation differs from the above in sign or
 /// pairing, positions are not integers with one element for each token, or the batch is not 1.
-/// Plain graphs are unchanged.
 Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context);
 
 /// Fuses causal attention over a KV cache, with the cache's update, into one node.
@@ -115,7 +115,7 @@ Result<ir::Graph> fuse_rope(ir::Graph graph, const PassContext& context);
 ///
 /// Otherwise the graph is unchanged, for example for more than one query without a mask, another
 /// bias, a mask or bias before the softcap, a batch other than 1, heads repeated in another order,
-/// or keys and values from different caches. Plain graphs are unchanged.
+/// or keys and values from different caches.
 Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context);
 
 /// Fuses the attention of a decoder to the source of an encoder-decoder. Keys and values are a
@@ -127,8 +127,7 @@ Result<ir::Graph> fuse_attention(ir::Graph graph, const PassContext& context);
 ///   cross_attention(q, source)
 ///
 /// All masks must be known to hide no key: the runtime encodes one source without padding. Heads
-/// may be repeated, and views may be between any of these operators. Otherwise unchanged, as are
-/// plain graphs.
+/// may be repeated, and views may be between any of these operators. Otherwise unchanged.
 Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& context);
 
 /// Fuses attention without a cache, as in encoders, into one operator, which does not store the
@@ -148,7 +147,6 @@ Result<ir::Graph> fuse_cross_attention(ir::Graph graph, const PassContext& conte
 /// Views that add or remove dims of 1 may be between these operators. Unchanged if scores or
 /// probabilities have other users, if bias or mask broadcast them over queries or keys, if a bias
 /// is added after a mask, if the fill is 0, or if there are sinks or a bound of the scores.
-/// Decoders are unchanged (see fuse_attention).
 Result<ir::Graph> fuse_scaled_attention(ir::Graph graph, const PassContext& context);
 
 // ---- Activations and experts
@@ -182,7 +180,7 @@ Result<ir::Graph> fuse_gated_activation(ir::Graph graph, const PassContext& cont
 /// The gathered matrices may be transposed after the lookup instead. A bias gather(b[E, N], ids)
 /// that is added to the result is included. The ids must be indices of a TopK along a dim of E
 /// elements, or clamped to 0 … E - 1. Weights may be narrower floats with a Cast to f32. Unchanged
-/// if N is not a multiple of 8. Plain graphs are unchanged.
+/// if N is not a multiple of 8.
 Result<ir::Graph> fuse_experts(ir::Graph graph, const PassContext& context);
 
 // ---- Projections

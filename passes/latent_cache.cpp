@@ -326,7 +326,6 @@ void rewrite(Rewriter& rw, const LatentMatch& match) {
 }  // namespace
 
 Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;
   Rewriter rw(std::move(graph));
   std::vector<LatentMatch> matches;
   std::int64_t width = 0;

@@ -18,10 +18,12 @@ namespace llmc::passes {
 namespace {
 
 constexpr PassEntry kPipeline[] = {
-    {"choose_by_length", choose_by_length, "before constants are folded, which it makes"},
+    {"choose_by_length", choose_by_length, "before constants are folded, which it makes",
+     PassGraphs::kDecoders},
     {"fold_constants", fold_constants, "first: fusions match constant bounds and shapes"},
     {"simplify", simplify, "casts, views and stacks without effect separate the parts of patterns"},
-    {"fold_products", fold_products, "after simplify, before patterns that take their nodes"},
+    {"fold_products", fold_products, "after simplify, before patterns that take their nodes",
+     PassGraphs::kPlain},
     {"fuse_softmax", fuse_softmax, "before attention and experts, which match softmax"},
     {"dense_rows", dense_rows, "before fusions, which match the experts' operators"},
     {"fuse_dynamic_quant", fuse_dynamic_quant,
@@ -30,24 +32,30 @@ constexpr PassEntry kPipeline[] = {
      "blocks compute equal angles and masks; fusions compare operands by identity"},
     {"fuse_rms_norm", fuse_rms_norm, "before other fusions match a norm's factors as a scale"},
     {"fuse_layer_norm", fuse_layer_norm, "an RMS norm of centred rows is a layer norm"},
-    {"fuse_rope", fuse_rope, "before attention, whose pattern ends at the rotated keys"},
+    {"fuse_rope", fuse_rope, "before attention, whose pattern ends at the rotated keys",
+     PassGraphs::kDecoders},
     {"fuse_attention", fuse_attention,
-     "needs constant scales and shapes; drops the mask and the repeated heads"},
-    {"latent_cache", latent_cache, "after attention; before products become layers"},
-    {"fuse_cross_attention", fuse_cross_attention, "like fuse_attention"},
+     "needs constant scales and shapes; drops the mask and the repeated heads",
+     PassGraphs::kDecoders},
+    {"latent_cache", latent_cache, "after attention; before products become layers",
+     PassGraphs::kDecoders},
+    {"fuse_cross_attention", fuse_cross_attention, "like fuse_attention", PassGraphs::kDecoders},
     {"fuse_scaled_attention", fuse_scaled_attention,
-     "after attention with a cache; before products become layers"},
+     "after attention with a cache; before products become layers", PassGraphs::kPlain},
     {"canonical_positions", canonical_positions,
-     "after rope and attention, which match positions of any form"},
+     "after rope and attention, which match positions of any form", PassGraphs::kDecoders},
     {"fuse_gelu", fuse_gelu, "before gates: an activation is one of their factors"},
     {"fuse_gated_activation", fuse_gated_activation,
      "before products become layers: its factors are plain nodes"},
-    {"choose_experts", choose_experts, "before fuse_experts, which includes the biases"},
-    {"fuse_experts", fuse_experts, "before products become layers, and their views"},
+    {"choose_experts", choose_experts, "before fuse_experts, which includes the biases",
+     PassGraphs::kDecoders},
+    {"fuse_experts", fuse_experts, "before products become layers, and their views",
+     PassGraphs::kDecoders},
     {"channels_last_conv", channels_last_conv,
-     "after activations and norms, which it moves or leaves"},
+     "after activations and norms, which it moves or leaves", PassGraphs::kPlain},
     {"to_linear", to_linear, "the remaining matrix products are layers; includes their biases"},
-    {"sink_transposes", sink_transposes, "after the layers whose transposes it moves"},
+    {"sink_transposes", sink_transposes, "after the layers whose transposes it moves",
+     PassGraphs::kPlain},
     {"simplify", simplify, "cancels transposes left by rope, attention and convolutions"},
     {"split_linear", split_linear, "splits fused projections before they are merged again"},
     {"eliminate_common", eliminate_common, "one constant for the frequencies of all layers"},
@@ -60,7 +68,8 @@ constexpr PassEntry kPipeline[] = {
     {"fuse_residual", fuse_residual, "after merging, which matches layers without residual"},
     {"eliminate_common", eliminate_common, "duplicates left by fusions"},
     {"eliminate_dead", eliminate_dead, "removes unused nodes before planning"},
-    {"roll_layers", roll_layers, "after all passes that match across layers"},
+    {"roll_layers", roll_layers, "after all passes that match across layers",
+     PassGraphs::kDecoders},
     {"assign_weight_formats", assign_weight_formats,
      "after roll_layers: one format for a loop's matrices"},
     {"requantize", requantize, "after formats: floats keep their codes"},
@@ -91,10 +100,11 @@ Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> pa
   PipelineResult result{std::move(graph), {}};
   if (options.dump) LLMC_RETURN_IF_ERROR(options.dump(0, "imported", result.graph));
   for (const PassEntry& entry : passes) {
+    const bool is_decoder = result.graph.is_decoder();
+    if (entry.graphs == (is_decoder ? PassGraphs::kPlain : PassGraphs::kDecoders)) continue;
     PassReport report;
     report.name = entry.name;
     report.nodes_before = result.graph.nodes().size();
-    const bool is_decoder = result.graph.is_decoder();
     std::vector<std::string> before;
     for (ir::ValueId input : result.graph.inputs())
       before.push_back(result.graph.value(input).name);

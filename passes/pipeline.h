@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -12,10 +13,15 @@
 
 namespace llmc::passes {
 
+/// The graphs that a pass is run on. Decoders have a cache and positions; plain graphs run once for
+/// given inputs.
+enum class PassGraphs : std::uint8_t { kAll, kDecoders, kPlain };
+
 struct PassEntry {
   std::string_view name;
   PassFunction run = nullptr;
   std::string_view why;  // reason for its position in the pipeline
+  PassGraphs graphs = PassGraphs::kAll;
 };
 
 /// Returns the passes that convert an imported graph to stages, in order. Some occur several times.
@@ -49,9 +55,9 @@ struct PipelineResult {
   std::vector<PassReport> reports;
 };
 
-/// Runs `passes` in order. Returns the error of a pass or of the hook, or kInternal if
-/// PipelineOptions::verify is set and the result of a pass is not a valid graph. The message names
-/// the pass, unless the hook failed.
+/// Runs `passes` in order, except those that are for other graphs (PassEntry::graphs). Returns the
+/// error of a pass or of the hook, or kInternal if PipelineOptions::verify is set and the result of
+/// a pass is not a valid graph. The message names the pass, unless the hook failed.
 Result<PipelineResult> run_passes(ir::Graph graph, std::span<const PassEntry> passes,
                                   const PipelineOptions& options);
 /// Calls run_passes() with pipeline().

@@ -418,8 +418,7 @@ void roll(Rewriter& rw, const Roller& roller, const Run& run, const Body& body) 
 }  // namespace
 
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext&) {
-  if (!graph.is_decoder()) return graph;  // the layers of plain graphs are not rolled
-  // Graphs with recurrent states are unchanged, too: a loop has no operands for these.
+  // Graphs with recurrent states are unchanged: a loop has no operands for these.
   if (graph.input(ir::InputKind::kRecurrent).exists()) return graph;
   // Maximum number of loops, one for each group of equal layers.
   constexpr int kMaxLoops = 8;

@@ -122,7 +122,6 @@ void sink(Rewriter& rw, NodeIndex i) {
 }  // namespace
 
 Result<ir::Graph> sink_transposes(ir::Graph graph, const PassContext&) {
-  if (graph.is_decoder()) return graph;
   return rewrite_nodes<ir::Unary, ir::Binary, ir::Where, ir::Cast, ir::Concat, ir::Gather,
                        ir::Slice, ir::Pad, ir::Reduce, ir::Reshape, ir::Squeeze, ir::Unsqueeze>(
       std::move(graph), sink);

@@ -2,7 +2,8 @@
 
 #include "passes/pass.h"
 
-/// Passes that simplify, replace or move operators. docs/passes.md explains their order.
+/// Passes that simplify, replace or move operators. docs/passes.md explains their order; kPipeline
+/// says which run on decoders or on plain graphs only.
 namespace llmc::passes {
 
 // ---- Constants and redundant nodes
@@ -28,8 +29,8 @@ Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 ///
 ///   add(matmul(layer_norm(table), w), b)  ->  constant
 ///
-/// Results have at most 2^20 elements. Decoders are unchanged, and so are graphs whose weights are
-/// rounded, in which the product is fast and its result would be large beside the weights.
+/// Results have at most 2^20 elements. Unchanged if weights are rounded, because the product is
+/// then fast, and its result would be large beside the weights.
 Result<ir::Graph> fold_products(ir::Graph graph, const PassContext& context);
 
 /// Replaces comparisons between the length of the text and a number. Exporters write them for
@@ -44,7 +45,7 @@ Result<ir::Graph> fold_products(ir::Graph graph, const PassContext& context);
 /// `last_position` i64[] is a new graph input: the position of the last token that the caller
 /// appends. The runtime provides it, because a call of the compiled code may process only some of
 /// these tokens. Only comparisons with a single result element are replaced; those of masks have
-/// more. Plain graphs are unchanged.
+/// more.
 Result<ir::Graph> choose_by_length(ir::Graph graph, const PassContext& context);
 
 /// Removes nodes without effect and merges chains of views.
@@ -124,7 +125,7 @@ Result<ir::Graph> dense_rows(ir::Graph graph, const PassContext& context);
 /// splits of rows. A term may be where(chosen, w * f, 0) instead. Other terms of the sum are kept.
 /// An expert that is not chosen has no effect, even if its result is not finite. The order of
 /// additions changes. The width of each product's result must be a multiple of 8, as ExpertLinear
-/// requires. Plain graphs are unchanged.
+/// requires.
 Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 
 // ---- Positions and caches
@@ -146,8 +147,7 @@ Result<ir::Graph> choose_experts(ir::Graph graph, const PassContext& context);
 /// p: integers past, past + 1, … along one axis of seq elements (index_analysis.h), where `past`
 /// and `seq` are symbols in the types of the first cache and the token ids. c: a number >= 0,
 /// except in the last pattern. Adds the input of kind kPositions if the graph lacks it, and removes
-/// it if no node reads it afterwards. Graphs without caches or token ids and plain graphs are
-/// unchanged.
+/// it if no node reads it afterwards. Graphs without caches or token ids are unchanged.
 Result<ir::Graph> canonical_positions(ir::Graph graph, const PassContext& context);
 
 /// Caches the latent row from which keys and values are computed, if it is narrower than they are
@@ -178,8 +178,8 @@ Result<ir::Graph> latent_cache(ir::Graph graph, const PassContext& context);
 ///
 /// unfold is omitted if the kernel has one element and all strides are 1. Layers with fewer than 32
 /// elements per window (a block of a quantized matrix) or fewer than 8 output channels (a panel)
-/// get the format f32. Unchanged in decoders, with several groups that are not channels, with fewer
-/// than 8 channels of their own, with a weight that is not constant, with more than 2^24 elements
+/// get the format f32. Unchanged with several groups that are not channels, with fewer than 8
+/// channels of their own, with a weight that is not constant, with more than 2^24 elements
 /// per window, and in graphs with float weights in which a sixth of the convolutions have such
 /// groups.
 Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context);
@@ -195,7 +195,6 @@ Result<ir::Graph> channels_last_conv(ir::Graph graph, const PassContext& context
 ///
 /// c has the same elements for all channels or for all positions, so that c' is a reshape of it, or
 /// something else reads it with the channels last. At least one operand must be transposed.
-/// Unchanged in decoders, whose convolutions are not converted.
 Result<ir::Graph> sink_transposes(ir::Graph graph, const PassContext& context);
 
 /// Replaces products with a constant matrix by linear layers, and a gather of table rows by an
@@ -261,7 +260,7 @@ Result<ir::Graph> select_row_early(ir::Graph graph, const PassContext& context);
 /// that it computes from a carried value. If it has attention, each iteration must have its own
 /// caches, and only the updated caches and the last carried values may be read after the loop. The
 /// search is repeated for the remaining nodes, such as layers with experts after layers without, up
-/// to 8 loops. Plain graphs and graphs with recurrent states are unchanged.
+/// to 8 loops. Graphs with recurrent states are unchanged.
 Result<ir::Graph> roll_layers(ir::Graph graph, const PassContext& context);
 
 // ---- Weights

@@ -3,8 +3,7 @@
 #include <string>
 
 #include "compiler/ir/text.h"
-#include "compiler/ir/verify.h"
-#include "passes/transforms.h"
+#include "passes/pipeline.h"
 #include "tests/passes/evaluation.h"
 #include "tests/passes/parsed.h"
 
@@ -37,10 +36,11 @@ std::string model(const std::string& input = "") {
 }
 
 ir::Graph folded(ir::Graph graph, ir::WeightFormat format = ir::WeightFormat::kUnset) {
-  auto result = fold_products(std::move(graph), {.options = {.weights = format}});
+  PipelineOptions options;
+  options.context.options.weights = format;
+  auto result = run_passes(std::move(graph), {find_pass("fold_products"), 1}, options);
   EXPECT_TRUE(result.ok());
-  EXPECT_TRUE(ir::verify(*result).ok());
-  return *std::move(result);
+  return std::move(result->graph);
 }
 
 TEST(FoldProducts, TheirResultsAreConstantsThatAreEvaluatedWhenRead) {

@@ -38,7 +38,11 @@ int fail(const Error& error) {
 
 void list_passes() {
   fmt::print("pipeline, in order:\n");
-  for (const auto& entry : passes::pipeline()) fmt::print("  {:<20} {}\n", entry.name, entry.why);
+  for (const auto& entry : passes::pipeline())
+    fmt::print("  {:<22} {}{}\n", entry.name, entry.why,
+               entry.graphs == passes::PassGraphs::kDecoders ? " (decoders)"
+               : entry.graphs == passes::PassGraphs::kPlain  ? " (plain graphs)"
+                                                             : "");
   fmt::print("all passes:\n");
   for (const auto& entry : passes::registry()) fmt::print("  {}\n", entry.name);
 }
