@@ -108,7 +108,7 @@ class Verifier {
                        to_string(input.type));
     }
     for (const auto& [kind, numbers] : layers)
-      if (*numbers.begin() != 0 || *numbers.rbegin() + 1 != std::ssize(numbers) ||
+      if (*numbers.begin() != 0 || *numbers.rbegin() != std::ssize(numbers) - 1 ||
           (numbers.size() > 1 && !is_state(kind)))
         return problem("the layers of the kind " +
                        std::string(EnumInfo<InputKind>::names[static_cast<std::size_t>(kind)]) +

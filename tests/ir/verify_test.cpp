@@ -72,7 +72,7 @@ TEST(Verify, KindsOfInputs) {
               HasSubstr("two inputs have the kind source"));
   for (const char* const layers :
        {"%a: f32[2] {kind = source, layer = 1}", "%a: f32[2] {kind = source, layer = -1}",
-        "%a: f32[2] {kind = source}, %b: f32[2] {kind = source, layer = 99999999999}"})
+        "%a: f32[2] {kind = source}, %b: f32[2] {kind = source, layer = 9223372036854775807}"})
     EXPECT_THAT(problem(decoder(layers)), HasSubstr("the layers of the kind source are not 0, 1"));
   EXPECT_THAT(problem(decoder("%a: i64[2] {kind = token_ids}, "
                               "%b: i64[2] {kind = token_ids, layer = 1}")),
