@@ -29,11 +29,18 @@ double absolute_of(const Tolerance& tolerance, ir::ElementType element, double l
   return tolerance.absolute.value_or(1e-7 + share * largest);
 }
 
+/// Returns whether elements of this type are usually indices or flags, whose differences have no
+/// size.
+bool are_labels(ir::ElementType element) {
+  return element == ir::ElementType::kBool ||
+         (ir::is_integer(element) && ir::element_bytes(element) >= 4);
+}
+
 /// Returns the root mean square of the differences divided by that of the expected elements; for
-/// integers and bools, the share of elements that differ.
+/// labels, the share of elements that differ.
 double relative_error(const ir::Constant& actual, const ir::Constant& expected,
                       std::uint64_t mismatches) {
-  if (!ir::is_float(expected.element()))
+  if (are_labels(expected.element()))
     return mismatches == 0
                ? 0
                : static_cast<double>(mismatches) / static_cast<double>(expected.element_count());

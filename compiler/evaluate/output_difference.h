@@ -42,8 +42,8 @@ struct VerifiedOutput {
   /// Comparison with the tolerance. It determines `ok` only if no weights are rounded, that
   /// is, if the maximum relative error is 0.
   OutputDifference largest;
-  /// Root mean square of the differences divided by that of the expected elements; of integers and
-  /// bools, the share of elements that differ.
+  /// Root mean square of the differences divided by that of the expected elements; of bools and
+  /// integers of 32 or 64 bits, the share of elements that differ.
   double relative_error = 0;
   bool ok = true;
 };

@@ -32,8 +32,9 @@ Json plain_json(const evaluate::VerifyPlainReport& report) {
 
 /// Returns the hint for outputs that differ by more than rounding to the format may change them.
 std::string rounding_hint(const evaluate::VerifyPlainReport& report) {
-  const bool zeros = std::ranges::any_of(
-      report.outputs, [](const auto& output) { return !output.ok && output.largest.all_zeros; });
+  const bool zeros = std::ranges::any_of(report.outputs, [](const auto& output) {
+    return !output.ok && output.largest.all_zeros && ir::is_float(output.largest.element);
+  });
   if (zeros)
     return "an output is all zeros: quantized layers take rows without elements of 2^-96 or more "
            "for zeros (docs/numerics.md); --quant f32 and f16 do not";
