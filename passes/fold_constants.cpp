@@ -53,19 +53,26 @@ bool results_fit(const Rewriter& rw, const ir::Node& node, std::int64_t limit) {
   });
 }
 
-/// Returns whether the node repeats indices for nodes that read them through a view as well, and
-/// the constant would be large.
+/// Returns whether only GatherElements reads the value, as indices, maybe through reshapes.
+bool only_indexes(const Rewriter& rw, ValueId value, int depth = 0) {
+  constexpr int kMaxReshapes = 4;
+  return std::ranges::all_of(rw.users(value), [&](NodeIndex user) {
+    const ir::Node& reader = rw.node(user);
+    if (ir::is_reshape(reader.op) && reader.inputs[0] == value)
+      return depth < kMaxReshapes && only_indexes(rw, reader.outputs[0], depth + 1);
+    return std::holds_alternative<ir::GatherElements>(reader.op) && reader.inputs[0] != value;
+  });
+}
+
+/// Returns whether the node repeats indices for GatherElements, which can read the operand through
+/// a view, and its result would be a large constant.
 bool is_large_index(const Rewriter& rw, const ir::Node& node) {
   constexpr std::int64_t kMaxExpanded = 4096;
   if (!std::holds_alternative<ir::Expand>(node.op)) return false;
   const auto count = ir::element_count(rw.type(node.outputs[0]));
   const auto before = ir::element_count(rw.type(node.inputs[0]));
   return count && before && *count > kMaxExpanded && *count > *before &&
-         std::ranges::all_of(rw.users(node.outputs[0]), [&](NodeIndex user) {
-           const ir::Node& reader = rw.node(user);
-           return std::holds_alternative<ir::GatherElements>(reader.op) &&
-                  reader.inputs[0] != node.outputs[0];
-         });
+         only_indexes(rw, node.outputs[0]);
 }
 
 bool fold_node(Rewriter& rw, NodeIndex i, std::int64_t limit, std::int64_t& budget) {
