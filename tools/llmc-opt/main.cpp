@@ -36,15 +36,19 @@ int fail(const Error& error) {
   return exit_code(error.first().kind);
 }
 
+const char* graphs_text(passes::PassGraphs graphs) {
+  return graphs == passes::PassGraphs::kDecoders ? " (decoders)"
+         : graphs == passes::PassGraphs::kPlain  ? " (plain graphs)"
+                                                 : "";
+}
+
 void list_passes() {
   fmt::print("pipeline, in order:\n");
   for (const auto& entry : passes::pipeline())
-    fmt::print("  {:<22} {}{}\n", entry.name, entry.why,
-               entry.graphs == passes::PassGraphs::kDecoders ? " (decoders)"
-               : entry.graphs == passes::PassGraphs::kPlain  ? " (plain graphs)"
-                                                             : "");
+    fmt::print("  {:<22} {}{}\n", entry.name, entry.why, graphs_text(entry.graphs));
   fmt::print("all passes:\n");
-  for (const auto& entry : passes::registry()) fmt::print("  {}\n", entry.name);
+  for (const auto& entry : passes::registry())
+    fmt::print("  {}{}\n", entry.name, graphs_text(entry.graphs));
 }
 
 Result<std::string> read_input(const Options& options) {
@@ -118,6 +122,12 @@ Result<std::string> run(const Options& options) {
     if (error) return system_error(options.dump_folder, "create", error.value());
     running.dump = passes::dump_ir_to(options.dump_folder);
   }
+  const auto skipped =
+      graph.is_decoder() ? passes::PassGraphs::kPlain : passes::PassGraphs::kDecoders;
+  for (const auto& name : options.pass_names)
+    if (passes::find_pass(name)->graphs == skipped)
+      fmt::print(stderr, "note: {} is for other graphs{} and is not run\n", name,
+                 graphs_text(skipped));
   LLMC_TRY(auto result, passes::run_passes(std::move(graph), chosen, running));
   // Verify the result even without --verify-each, so that no invalid graph is printed.
   LLMC_RETURN_IF_ERROR(ir::verify(result.graph));
