@@ -114,8 +114,8 @@ ValueId with_split_batch(Rewriter& rw, ValueId value, const std::vector<Dim>& sp
   return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
 }
 
-/// Emits a view of `value` with the dims of `as`: they are the same except for dims of 1, or the
-/// last two are, and the batch dims of `as` are one dim and dims of 1.
+/// Emits a view of `value` with the dims of `as`. Either both have the same dims except for dims of
+/// 1, or they have the same last two dims and `as` has one batch dim other than 1.
 ValueId with_dims_of(Rewriter& rw, ValueId value, ValueId as, NodeIndex anchor) {
   const std::vector<Dim> from = rw.type(value).dims, dims = rw.type(as).dims;
   if (from == dims) return value;

@@ -13,8 +13,7 @@
 
 namespace llmc::passes {
 
-/// The graphs that a pass is run on. Decoders have a cache and positions; plain graphs run once for
-/// given inputs.
+/// The graphs that a pass is run on: Graph::is_decoder() tells decoders from plain graphs.
 enum class PassGraphs : std::uint8_t { kAll, kDecoders, kPlain };
 
 struct PassEntry {

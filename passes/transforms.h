@@ -29,8 +29,9 @@ Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 ///
 ///   add(matmul(layer_norm(table), w), b)  ->  constant
 ///
-/// Results have at most 2^20 elements. Unchanged if weights are rounded, because the product is
-/// then fast, and its result would be large beside the weights.
+/// Results have at most 2^20 elements, and four times those of their operands; together, 2^25.
+/// Unchanged if weights are rounded: the product is then fast, and its result would be large beside
+/// the weights.
 Result<ir::Graph> fold_products(ir::Graph graph, const PassContext& context);
 
 /// Replaces comparisons between the length of the text and a number. Exporters write them for
