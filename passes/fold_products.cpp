@@ -130,7 +130,7 @@ class ProductFolder {
   }
 
   void fold(NodeIndex i) {
-    constexpr std::size_t kMaxEvaluations = 256, kMaxDepth = 64;
+    constexpr std::size_t kMaxEvaluations = 256, kMaxDepth = 32;
     const ValueId value = rw_.node(i).outputs[0];
     const std::int64_t count = *ir::element_count(rw_.type(value));
     std::size_t depth = 1;
@@ -173,9 +173,10 @@ class ProductFolder {
   std::map<ValueId, bool> has_product_;  // of values that depend on constants only
   std::map<ValueId, std::shared_ptr<const EvaluatedConstant>> folded_;
   std::map<ValueId, NodeIndex> anchors_;
-  // What one run may still store and evaluate.
+  // What one run may still store and evaluate. evaluate() calls itself at most once for each
+  // evaluation, so the latter also bounds the stack.
   std::int64_t elements_ = std::int64_t{1} << 25;
-  std::size_t evaluations_ = 4096;
+  std::size_t evaluations_ = 2048;
 };
 
 }  // namespace
