@@ -88,30 +88,36 @@ ValueId aligned(Rewriter& rw, ValueId value, const std::vector<Dim>& from,
   return value;
 }
 
+/// Emits `value` without its first dims, which must be 1, if it has more than `rank`.
+ValueId with_rank(Rewriter& rw, ValueId value, std::size_t rank, NodeIndex anchor) {
+  if (!value.exists() || rw.type(value).rank() <= rank) return value;
+  std::vector<std::int64_t> first(rw.type(value).rank() - rank);
+  std::iota(first.begin(), first.end(), 0);
+  return rw.emit(ir::Squeeze{first}, {value}, anchor);
+}
+
+/// Emits a Reshape of `value` to the sizes `batch` and its own last two dims.
+ValueId with_batch(Rewriter& rw, ValueId value, ValueId batch, NodeIndex anchor) {
+  const auto rank = static_cast<std::int64_t>(rw.type(value).rank());
+  const ValueId last = rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor);
+  const ValueId sizes = rw.emit(ir::Concat{0}, {batch, last}, anchor);
+  return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
+}
+
 /// Emits a view of `value`, whose batch dims are one dim or all 1, with the batch dims of scores of
 /// dims `split`. `like` has these batch dims. Returns kNoValue if it does not exist, but is needed.
 ValueId with_split_batch(Rewriter& rw, ValueId value, const std::vector<Dim>& split, ValueId like,
                          NodeIndex anchor) {
   const std::vector<Dim> own = rw.type(value).dims;
-  if (own.size() <= 2) return value;
-  const auto rank = static_cast<std::int64_t>(own.size());
-  const auto batch = static_cast<std::int64_t>(split.size()) - 2;
-  if (batch_dims(own).empty()) {
-    std::vector<std::int64_t> ones(own.size() - 2);
-    std::iota(ones.begin(), ones.end(), 0);
-    return rw.emit(ir::Squeeze{ones}, {value}, anchor);
-  }
+  if (own.size() <= 2 || batch_dims(own).empty()) return with_rank(rw, value, 2, anchor);
   std::vector<Dim> dims(split.begin(), split.end() - 2);
   dims.insert(dims.end(), own.end() - 2, own.end());
   const ValueId before = rw.op<ir::Reshape>(value) ? rw.producer(value)->inputs[0] : ir::kNoValue;
   if (before.exists() && rw.type(before).dims == dims) return before;
   const ValueId result = emit_reshape(rw, value, dims, anchor);
   if (result.exists() || !like.exists()) return result;
-  const ValueId sizes = rw.emit(ir::Concat{0},
-                                {rw.emit(ir::Shape{0, batch}, {like}, anchor),
-                                 rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor)},
-                                anchor);
-  return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
+  const auto batch = static_cast<std::int64_t>(split.size()) - 2;
+  return with_batch(rw, value, rw.emit(ir::Shape{0, batch}, {like}, anchor), anchor);
 }
 
 /// Emits a view of `value` with the dims of `as`. Either both have the same dims except for dims of
@@ -132,20 +138,7 @@ ValueId with_dims_of(Rewriter& rw, ValueId value, ValueId as, NodeIndex anchor) 
   std::vector<std::int64_t> batch(dims.size() - 2, 1);
   for (std::size_t axis = 0; axis < batch.size(); ++axis)
     if (dims[axis] != Dim(1)) batch[axis] = -1;
-  const auto rank = static_cast<std::int64_t>(rw.type(value).rank());
-  const ValueId sizes = rw.emit(
-      ir::Concat{0},
-      {emit_integers(rw, batch, anchor), rw.emit(ir::Shape{rank - 2, rank}, {value}, anchor)},
-      anchor);
-  return rw.emit(ir::Reshape{}, {value, sizes}, anchor);
-}
-
-/// Emits `value` without its first dims, which must be 1, if it has more than `rank`.
-ValueId with_rank(Rewriter& rw, ValueId value, std::size_t rank, NodeIndex anchor) {
-  if (!value.exists() || rw.type(value).rank() <= rank) return value;
-  std::vector<std::int64_t> first(rw.type(value).rank() - rank);
-  std::iota(first.begin(), first.end(), 0);
-  return rw.emit(ir::Squeeze{first}, {value}, anchor);
+  return with_batch(rw, value, emit_integers(rw, std::move(batch), anchor), anchor);
 }
 
 /// Returns whether common scores neither overflow nor underflow if they are multiplied by `factor`
@@ -174,6 +167,21 @@ bool can_split(const Rewriter& rw, ValueId value, ValueId scores, const std::vec
   return own.size() < 2 || batch_dims(own).empty() || batch_dims(own) == batch_dims(from);
 }
 
+/// Returns whether all operands can be views for fused scores of dims `split`, and q gives the
+/// sizes of their batch dims.
+bool can_split(const Rewriter& rw, const Scores& scores, const ir::Node& product,
+               const std::vector<Dim>& split) {
+  const ValueId p = product.inputs[0], y = product.outputs[0];
+  const auto same_batch = [&](ValueId a, ValueId b) {
+    return batch_dims(rw.type(a).dims) == batch_dims(rw.type(b).dims);
+  };
+  const auto fits = [&](const auto& term) { return can_split(rw, term.value, term.result, split); };
+  return batch_dims(split).size() + 2 == split.size() && same_batch(scores.q, scores.product) &&
+         same_batch(y, p) && can_split(rw, scores.k, scores.product, split) &&
+         can_split(rw, product.inputs[1], p, split) && std::ranges::all_of(scores.biases, fits) &&
+         std::ranges::all_of(scores.conditions, fits);
+}
+
 std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
   const auto softmax = match_softmax(rw, product.inputs[0], ScoreViews::kAnyBatch);
   auto scores = softmax && !softmax->sinks
@@ -195,31 +203,16 @@ std::optional<Match> match(const Rewriter& rw, const ir::Node& product) {
     fills.insert(static_cast<float>(condition.fill * condition.scale));
     results.push_back(condition.result);
   }
-  const auto dims_of = [&](ValueId result) { return rw.type(result).dims; };
-  std::vector<Dim> dims = dims_of(results.front());
+  std::vector<Dim> dims = rw.type(results.front()).dims;
   for (const ValueId result : results)
-    if (is_merged(dims, dims_of(result)) && !same_scores(dims, dims_of(result)))
-      dims = dims_of(result);
-  bool merged = false;
-  for (const ValueId result : results) {
-    if (same_scores(dims_of(result), dims)) continue;
-    merged = true;
-    if (!is_merged(dims_of(result), dims)) return std::nullopt;
-  }
-  if (merged) {
-    // q gives the sizes of the batch dims.
-    const std::vector<Dim> q = dims_of(scores->q), p = dims_of(product.inputs[0]),
-                           y = dims_of(product.outputs[0]);
-    const bool whole = batch_dims(q) == batch_dims(dims_of(scores->product)) &&
-                       batch_dims(dims).size() + 2 == dims.size();
-    bool split = can_split(rw, scores->k, scores->product, dims) &&
-                 can_split(rw, product.inputs[1], product.inputs[0], dims);
-    for (const Scores::Bias& bias : scores->biases)
-      split = split && can_split(rw, bias.value, bias.result, dims);
-    for (const Scores::Condition& condition : scores->conditions)
-      split = split && can_split(rw, condition.value, condition.result, dims);
-    if (!whole || !split || batch_dims(y) != batch_dims(p)) return std::nullopt;
-  }
+    if (const auto& split = rw.type(result).dims;
+        is_merged(dims, split) && !same_scores(dims, split))
+      dims = split;
+  const auto is_same = [&](ValueId result) { return same_scores(rw.type(result).dims, dims); };
+  for (const ValueId result : results)
+    if (!is_same(result) && !is_merged(rw.type(result).dims, dims)) return std::nullopt;
+  if (!std::ranges::all_of(results, is_same) && !can_split(rw, *scores, product, dims))
+    return std::nullopt;
   if (fills.size() > 1 || fills.contains(0)) return std::nullopt;
 
   IndexAnalysis indices(rw);
