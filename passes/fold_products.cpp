@@ -89,11 +89,16 @@ class ProductFolder {
     for (const NodeIndex i : rw_.nodes()) find(rw_.node(i));
     for (const NodeIndex i : rw_.nodes())
       if (rw_.node(i).outputs.size() == 1 && is_folded(rw_.node(i).outputs[0])) fold(i);
-    for (const auto& [value, constant] : folded_)
-      rw_.replace(value, rw_.emit_constant(constant, anchors_.at(value)));
+    for (const auto& [value, folded] : folded_)
+      rw_.replace(value, rw_.emit_constant(folded.constant, folded.anchor));
   }
 
  private:
+  struct Folded {
+    std::shared_ptr<const EvaluatedConstant> constant;
+    NodeIndex anchor = 0;  // the node that it replaces
+  };
+
   /// Records the node if its result depends on constants only and is not too large.
   void find(const ir::Node& node) {
     constexpr std::int64_t kMaxElements = std::int64_t{1} << 20;
@@ -140,8 +145,8 @@ class ProductFolder {
     evaluations_ -= node->evaluations;
     std::vector<std::int64_t> dims;
     for (const ir::Dim& dim : rw_.type(value).dims) dims.push_back(*dim.constant());
-    folded_[value] = std::make_shared<EvaluatedConstant>(std::move(node), std::move(dims), depth);
-    anchors_[value] = i;
+    folded_[value] = {std::make_shared<EvaluatedConstant>(std::move(node), std::move(dims), depth),
+                      i};
   }
 
   /// Returns the node that computes `value`, and sets `depth` to that of its constant; nullptr if
@@ -154,8 +159,8 @@ class ProductFolder {
       const ValueId input = node.inputs[i];
       ir::ConstantPtr& constant = made.constants.emplace_back();
       if (const auto it = folded_.find(input); it != folded_.end()) {
-        constant = it->second;
-        depth = std::max(depth, it->second->depth() + 1);
+        constant = it->second.constant;
+        depth = std::max(depth, it->second.constant->depth() + 1);
       } else if (has_product_.contains(input)) {
         if (made.evaluations >= limit) return nullptr;
         auto result = evaluated(input, limit - made.evaluations, depth);
@@ -171,8 +176,7 @@ class ProductFolder {
 
   Rewriter& rw_;
   std::map<ValueId, bool> has_product_;  // of values that depend on constants only
-  std::map<ValueId, std::shared_ptr<const EvaluatedConstant>> folded_;
-  std::map<ValueId, NodeIndex> anchors_;
+  std::map<ValueId, Folded> folded_;
   // What one run may still store and evaluate. evaluate() calls itself at most once for each
   // evaluation, so the latter also bounds the stack.
   std::int64_t elements_ = std::int64_t{1} << 25;

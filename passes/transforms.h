@@ -23,9 +23,9 @@ namespace llmc::passes {
 /// indices. Graph outputs do not become constants.
 Result<ir::Graph> fold_constants(ir::Graph graph, const PassContext& context);
 
-/// Makes matrix products of constants, and what is computed from them, constants that are evaluated
-/// when they are read (DeBERTa multiplies its table of relative positions with the matrices of each
-/// layer).
+/// Replaces matrix products of constants, and values computed from them, by constants. A constant
+/// is evaluated when it is first read. DeBERTa, for example, multiplies its table of relative
+/// positions with matrices of each layer.
 ///
 ///   add(matmul(layer_norm(table), w), b)  ->  constant
 ///
