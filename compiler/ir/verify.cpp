@@ -11,6 +11,10 @@
 namespace llmc::ir {
 namespace {
 
+std::string name_of(InputKind kind) {
+  return std::string(EnumInfo<InputKind>::names[static_cast<std::size_t>(kind)]);
+}
+
 bool is_state(InputKind kind) {
   return kind == InputKind::kAttentionCache || kind == InputKind::kSource ||
          kind == InputKind::kRecurrent;
@@ -95,7 +99,7 @@ class Verifier {
     for (const ValueId id : graph_.inputs()) {
       const Value& input = graph_.value(id);
       if (input.kind == InputKind::kNone) continue;
-      const std::string kind(EnumInfo<InputKind>::names[static_cast<std::size_t>(input.kind)]);
+      const std::string kind = name_of(input.kind);
       if (around_ != nullptr) return problem("an input of a loop body has the kind " + kind);
       if (!layers[input.kind].insert(input.layer).second)
         return problem("two inputs have the kind " + kind);
@@ -110,9 +114,7 @@ class Verifier {
     for (const auto& [kind, numbers] : layers)
       if (*numbers.begin() != 0 || *numbers.rbegin() != std::ssize(numbers) - 1 ||
           (numbers.size() > 1 && !is_state(kind)))
-        return problem("the layers of the kind " +
-                       std::string(EnumInfo<InputKind>::names[static_cast<std::size_t>(kind)]) +
-                       " are not 0, 1, …");
+        return problem("the layers of the kind " + name_of(kind) + " are not 0, 1, …");
     const auto has_kind = [](const Value& value) { return value.kind != InputKind::kNone; };
     if (std::ranges::count_if(graph_.values(), has_kind) != static_cast<std::ptrdiff_t>(count))
       return problem("a value that is no input has a kind");
